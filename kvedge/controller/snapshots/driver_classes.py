@@ -12,11 +12,12 @@ from typing import Final, TypeVar
 from kvedge.controller.snapshots.snapshot_view import DriverClasses
 from kvedge.kube.errors import Forbidden, NotFound
 from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.disks.snapshot_names import SNAPSHOTS_AT_ONCE
 from kvedge.resources.types.data_volumes import StorageProfile
 from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshotClass
-from kvedge.resources.types.storage import BOX_PROVISIONER, PersistentVolumeClaim, StorageClass
+from kvedge.resources.types.storage import BOX_PROVISIONER, PersistentVolume, PersistentVolumeClaim, StorageClass
 
-K = TypeVar("K", StorageClass, StorageProfile)
+K = TypeVar("K", PersistentVolume, StorageClass, StorageProfile)
 
 _DEFAULT: Final = "snapshot.storage.kubernetes.io/is-default-class"
 
@@ -26,14 +27,11 @@ def choose_class(
 ) -> str | None:
     """The class for claims of a StorageClass: that of its profile, the only one of its driver, or the default one.
 
-    None where its driver takes no snapshots, and for claims of one box: there the launcher has one moment for all disks
-    of a guest that runs, which the box's own VolumeSnapshots have not.
+    None where its driver takes no snapshots.
 
     Raises:
         ValueError: there are several, and none is the default.
     """
-    if storage_class.provisioner == BOX_PROVISIONER:
-        return None
     of_driver = sorted(each.metadata.name for each in classes if each.driver == storage_class.provisioner)
     named = None if profile is None else profile.status.snapshot_class or profile.spec.snapshot_class
     if named is not None and named in of_driver:
@@ -52,6 +50,9 @@ def choose_class(
 def read_classes(client: KubeClient, claims: Iterable[PersistentVolumeClaim]) -> DriverClasses:
     """The classes for these claims, or why none of several is chosen; claims without any are left out.
 
+    So are claims of one box whose place would copy them, or could not while their guest runs: there the launcher has
+    one moment for all disks.
+
     Raises:
         KubeError: when the server does not answer.
     """
@@ -66,6 +67,7 @@ def read_classes(client: KubeClient, claims: Iterable[PersistentVolumeClaim]) ->
     unclear: dict[str, str] = {}
     found: dict[str, str] = {}
     doubts: dict[str, str] = {}
+    of_box: dict[str, bool] = {}
     for claim in claims:
         name = claim.spec.storage_class_name or ""
         if name not in chosen:
@@ -78,6 +80,9 @@ def read_classes(client: KubeClient, claims: Iterable[PersistentVolumeClaim]) ->
                 )
             except ValueError as error:
                 chosen[name], unclear[name] = None, str(error)
+            of_box[name] = storage_class is not None and storage_class.provisioner == BOX_PROVISIONER
+        if of_box[name] and not _is_at_once(client, claim):
+            continue
         if name in unclear:
             doubts[claim.metadata.name] = unclear[name]
         elif (of_claim := chosen[name]) is not None:
@@ -87,6 +92,12 @@ def read_classes(client: KubeClient, claims: Iterable[PersistentVolumeClaim]) ->
 
 def _is_default(item: VolumeSnapshotClass) -> bool:
     return item.metadata.annotations.get(_DEFAULT) == "true"
+
+
+def _is_at_once(client: KubeClient, claim: PersistentVolumeClaim) -> bool:
+    """Whether the place of a claim of one box says that it snapshots at one moment and without a copy."""
+    volume = _get(client, PersistentVolume, claim.spec.volume_name or "-")
+    return volume is not None and volume.metadata.annotations.get(SNAPSHOTS_AT_ONCE) == "true"
 
 
 def _get(client: KubeClient, cls: type[K], name: str) -> K | None:

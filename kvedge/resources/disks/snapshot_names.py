@@ -35,6 +35,8 @@ MEMORY_CLASS: Final = "kvedge.io/snapshot-memory-class"
 RESTORE_MEMORY: Final = "kvedge.io/restore-memory"
 # Ours, on a VolumeSnapshotContent of one box: the directory in which it lies.
 SNAPSHOT_PATH: Final = "kvedge.io/snapshot-path"
+# Ours, on a PersistentVolume of one box: its place snapshots it at one moment, whatever is in it, and without a copy.
+SNAPSHOTS_AT_ONCE: Final = "kvedge.io/snapshots-at-once"
 # A storage driver keeps them, as VolumeSnapshots.
 VOLUME_SNAPSHOTS: Final = "volume-snapshots"
 # Of a VM that ran: its launcher has filled the claims. And which run it was, by the UID of its VMI.

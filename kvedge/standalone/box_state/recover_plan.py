@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.disks.snapshot_names import SNAPSHOTS_AT_ONCE
 from kvedge.resources.instancetypes.kept_types import without_revision_names
 from kvedge.resources.meta import ObjectMeta, ObjectReference
 from kvedge.resources.names import KEPT_TYPES
@@ -53,6 +54,7 @@ class FoundVolume:
     path: Path
     size: int
     block: bool
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,12 @@ def _volume(volume: FoundVolume, claim: PersistentVolumeClaim, node: str) -> Per
     return PersistentVolume(
         metadata=ObjectMeta(
             name=f"{_PREFIX}{volume.name}",
-            annotations={PROVISIONED_BY: PROVISIONER, PLACE_ANNOTATION: volume.place, RECOVERED: "true"},
+            annotations={
+                PROVISIONED_BY: PROVISIONER,
+                PLACE_ANNOTATION: volume.place,
+                RECOVERED: "true",
+                **({SNAPSHOTS_AT_ONCE: "true"} if volume.at_once else {}),
+            },
             finalizers=[DATA_PROTECTION],
         ),
         spec=PersistentVolumeSpec(

@@ -100,7 +100,8 @@ class Recovery:
     def _look(self, place: str, driver: VolumeDriver, names: list[str]) -> Iterator[FoundVolume]:
         for name in names:
             size, is_block = driver.describe(name)
-            yield FoundVolume(name, place, driver.path(name, block=is_block), size, is_block)
+            path = driver.path(name, block=is_block)
+            yield FoundVolume(name, place, path, size, is_block, driver.takes_all_at_once())
 
     def _attach(self, volume: PersistentVolume) -> None:
         driver = self.places.get(volume.metadata.annotations.get(PLACE_ANNOTATION, ""))

@@ -55,8 +55,8 @@ class Provisioner:
         place, driver = self.places.of_class(storage_class)
         driver.prepare()
         if name not in driver.names():
-            self.check_space(place, size)
             wanted_volume = NewVolume(name, size, block=claim.spec.volume_mode == BLOCK)
+            self.check_space(place, driver.room_for(size, block=wanted_volume.block))
             if source_claim(claim) or snapshot_of(claim):
                 source = self._source(claim, place, driver)
 
@@ -67,7 +67,15 @@ class Provisioner:
                 return None
             driver.make(wanted_volume)
         path = driver.attach(name)
-        wanted = volume_for(claim, storage_class, place=place, node=self.node, path=path, size=size)
+        wanted = volume_for(
+            claim,
+            storage_class,
+            place=place,
+            node=self.node,
+            path=path,
+            size=_true_size(driver, name, size, block=claim.spec.volume_mode == BLOCK),
+            at_once=driver.takes_all_at_once(),
+        )
         try:
             made = self.client.create(wanted)
         except AlreadyExists:
@@ -88,9 +96,12 @@ class Provisioner:
         """
         driver = self.places.of_volume(volume)
         driver.prepare()
-        self.check_space(self.places.place_of(volume), size - int(capacity(volume)))
-        driver.grow(driver_name(volume), size)
-        change = {"spec": {"capacity": {"storage": format_bytes(size)}}}
+        is_block = volume.spec.volume_mode == BLOCK
+        more = driver.room_for(size, block=is_block) - _room_for(driver, volume)
+        self.check_space(self.places.place_of(volume), more)
+        name = driver_name(volume)
+        driver.grow(name, size)
+        change = {"spec": {"capacity": {"storage": format_bytes(_true_size(driver, name, size, block=is_block))}}}
         patch = at_version(change, volume.metadata.resource_version)
         return self.client.patch(PersistentVolume, "", volume.metadata.name, patch)
 
@@ -141,9 +152,10 @@ class Provisioner:
         Raises:
             VolumeDriverError: it may not.
         """
+        driver = self.places.drivers[place]
         ours = (item for item in self.volumes() if is_ours(item) and self.places.place_of(item) == place)
-        promised = int(sum(capacity(item) for item in ours))
-        space = self.places.drivers[place].space()
+        promised = sum(_room_for(driver, item) for item in ours)
+        space = driver.space()
         # A snapshot never takes more than it does once the blocks that it shares are written anew.
         why = refusal(place, space, promised + space.snapshots, wanted, self.places.overcommit)
         if why:
@@ -175,3 +187,12 @@ class Provisioner:
         driver.prepare()
         driver.remove(driver_name(volume))
         log.info("volume taken away", extra={"facts": {"volume": volume.metadata.name}})
+
+
+def _true_size(driver: VolumeDriver, name: str, asked: int, *, block: bool) -> int:
+    """How large a volume is: a device may be larger than was asked for, and whoever copies it has to know."""
+    return max(asked, driver.usage(name).size) if block else asked
+
+
+def _room_for(driver: VolumeDriver, volume: PersistentVolume) -> int:
+    return driver.room_for(int(capacity(volume)), block=volume.spec.volume_mode == BLOCK)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.resources.data_volume_names import DEFAULT_CLASS
+from kvedge.resources.disks.snapshot_names import SNAPSHOTS_AT_ONCE
 from kvedge.resources.meta import ObjectMeta, ObjectReference
 from kvedge.resources.types.storage import (
     FILESYSTEM,
@@ -93,15 +94,29 @@ def volume_size(wanted: Fraction) -> int:
 
 
 def volume_for(
-    claim: PersistentVolumeClaim, made_of: StorageClass, *, place: str, node: str, path: Path, size: int
+    claim: PersistentVolumeClaim,
+    made_of: StorageClass,
+    *,
+    place: str,
+    node: str,
+    path: Path,
+    size: int,
+    at_once: bool = False,
 ) -> PersistentVolume:
-    """The volume of a claim, which names the claim from the beginning."""
+    """The volume of a claim, which names the claim from the beginning.
+
+    It says for the controller, which knows no places, whether its place snapshots any volume `at_once`.
+    """
     term = {"matchExpressions": [{"key": HOST_NAME_LABEL, "operator": "In", "values": [node]}]}
     meta = claim.metadata
     return PersistentVolume(
         metadata=ObjectMeta(
             name=volume_name(claim),
-            annotations={PROVISIONED_BY: PROVISIONER, PLACE_ANNOTATION: place},
+            annotations={
+                PROVISIONED_BY: PROVISIONER,
+                PLACE_ANNOTATION: place,
+                **({SNAPSHOTS_AT_ONCE: "true"} if at_once else {}),
+            },
             finalizers=[DATA_PROTECTION],
         ),
         spec=PersistentVolumeSpec(

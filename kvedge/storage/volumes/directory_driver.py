@@ -141,6 +141,14 @@ class DirectoryDriver:
                 raise VolumeDriverError(f"a clone is at least as large as its source, {self._size(source)} bytes")
             self._make(volume, lambda staged: self._fill_from(source, volume, staged, keep_on))
 
+    def room_for(self, size: int, *, block: bool) -> int:
+        """What the file system writes about a file is not counted."""
+        return size
+
+    def takes_all_at_once(self) -> bool:
+        """A volume may have several files, of which each is of a moment of its own."""
+        return False
+
     def shares_blocks(self) -> bool:
         """Whether the file system below the place can share blocks between files."""
         with _translate_errors(self.place.path):

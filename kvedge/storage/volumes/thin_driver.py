@@ -138,8 +138,8 @@ class ThinDriver:
             origin = self._find(seen, source)
             if origin.block != volume.block:
                 raise VolumeDriverError("a clone has the volume mode of its source")
-            if volume.size < origin.size:
-                raise VolumeDriverError(f"a clone is at least as large as its source, {origin.size} bytes")
+            if volume.size < origin.asked:
+                raise VolumeDriverError(f"a clone is at least as large as its source, {origin.asked} bytes")
             words = ["--setactivationskip", "n", "--permission", "rw", *make_tags(volume)]
 
             def fill(staged: str) -> None:
@@ -150,8 +150,16 @@ class ThinDriver:
 
             self._make(seen, volume, words, fill, origin=origin)
 
+    def room_for(self, size: int, *, block: bool) -> int:
+        """A file system needs room for itself, too."""
+        return lv_size(size, block=block)
+
     def shares_blocks(self) -> bool:
         """Thin volumes always do."""
+        return True
+
+    def takes_all_at_once(self) -> bool:
+        """The kernel stops the writers of a device, and the file system on it, while it is snapshotted."""
         return True
 
     def snapshot(self, name: str, snapshot: str, keep_on: Callable[[], None], *, at_once: bool) -> None:
@@ -159,7 +167,7 @@ class ThinDriver:
         with self._translate_errors():
             seen = self._look()
             origin = self._find(seen, name)
-            volume = NewVolume(snapshot, origin.size, origin.block)
+            volume = NewVolume(snapshot, origin.asked, origin.block)
             tags = make_tags(volume, taken=time.time_ns(), shared=origin.used)
             words = ["--setactivationskip", "y", "--permission", "r", *tags]
             self._make(seen, volume, words, lambda _: keep_on(), origin=origin)

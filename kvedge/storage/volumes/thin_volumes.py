@@ -36,10 +36,15 @@ _FULL_PERCENT: Final = 95.0
 
 @dataclass(frozen=True, slots=True)
 class ThinVolume:
-    """One of ours: how large it may become, whether it is a device, and of a snapshot when, and what it shared then."""
+    """One of ours: how large it may become, whether it is a device, and of a snapshot when, and what it shared then.
+
+    A device is as large as its logical volume, of whole extents: the guest sees all of it, so that a copy needs as much
+    room. `asked` is what it was made for.
+    """
 
     name: str
     size: int
+    asked: int
     block: bool
     taken: int
     shared: int
@@ -161,10 +166,12 @@ def _read(lv: LogicalVolume) -> ThinVolume:
         # Of two sizes, which a kill can leave, the larger one was promised last.
         return max((int(each) for each in found if each.isdigit()), default=0)
 
+    asked, is_block = number(_SIZE) or lv.size, _BLOCK in lv.tags
     return ThinVolume(
         name=lv.name.removeprefix(_NAMED),
-        size=number(_SIZE) or lv.size,
-        block=_BLOCK in lv.tags,
+        size=max(asked, lv.size) if is_block else asked,
+        asked=asked,
+        block=is_block,
         taken=number(_TAKEN),
         shared=number(_USED),
         lv=lv,

@@ -118,6 +118,12 @@ class VolumeDriver(Protocol):
         `keep_on` is called again and again, the last time just before the volume counts, and raises to give it up.
         """
 
+    def room_for(self, size: int, *, block: bool) -> int:
+        """What a volume of that size may take of its place at the most."""
+
+    def takes_all_at_once(self) -> bool:
+        """Whether the snapshot of any volume here is of one moment, whatever it holds, and takes no room at first."""
+
     def shares_blocks(self) -> bool:
         """Whether a clone shares its source's blocks: made at once, and of one moment even while a guest writes."""
 

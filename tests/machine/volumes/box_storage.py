@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from kvedge.standalone.apiserver.access.authorizer_rules import VOLUMES
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from kvedge.standalone.volumes.box_places import BoxPlaces, directory_place
 from kvedge.standalone.volumes.volume_service import VolumeConfig, VolumeService
+from kvedge.storage.volumes.volume_driver import VolumeDriver
 from tests.support.waiting import wait_until
 
 NODE = "box"
@@ -29,8 +30,11 @@ CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 class BoxStorage:
     """What a test of the storage works with."""
 
-    def __init__(self, data: Path, api: EmbeddedApi | None = None) -> None:
-        self.data = data
+    def __init__(
+        self, data: Path, api: EmbeddedApi | None = None, more: Mapping[str, VolumeDriver] | None = None
+    ) -> None:
+        """`more` are further places by the names of their classes."""
+        self.data, self.more = data, more or {}
         self.place = data / "volumes"
         self._own = EmbeddedApi(ApiServerConfig(data, port=0, node_name=NODE)) if api is None else None
         self._api = api or self._own
@@ -51,7 +55,8 @@ class BoxStorage:
 
     def start(self) -> None:
         """Start the storage service, as at the start of the box."""
-        places = BoxPlaces({"kvedge": directory_place(self.place, self.data / "memory", made_here=True)})
+        own = directory_place(self.place, self.data / "memory", made_here=True)
+        places = BoxPlaces({"kvedge": own, **self.more})
         client = KubeClient.from_kubeconfig(self.data / "volumes.kubeconfig")
         self.service = VolumeService(VolumeConfig(NODE, places), client)
         self.service.start()

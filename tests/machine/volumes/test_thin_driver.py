@@ -50,6 +50,10 @@ def test_a_snapshot_keeps_what_was_there_and_a_clone_of_it_may_be_larger(seen: d
     assert (content, room >= 96) == ("before", True)
 
 
+def test_a_device_is_told_with_its_whole_extents_and_a_clone_is_equal_to_its_last_byte(seen: dict[str, Any]) -> None:
+    assert seen["odd"] == [12, 12, 12, True]
+
+
 def test_a_mounted_volume_grows(seen: dict[str, Any]) -> None:
     size, room = seen["grown"]
     assert (size, room >= 100) == (100, True)

@@ -21,6 +21,8 @@ from kvedge.storage.volumes.volume_driver import STAGED, NewVolume, VolumeDriver
 MIB = 1 << 20
 DISK, FILES, CLONE, FILES_CLONE, LATE = (f"0f5c0000-0000-4000-8000-00000000000{number}" for number in range(1, 6))
 KEPT, FILES_KEPT = f"snapshot-{DISK}", f"snapshot-{FILES}"
+ODD, ODD_CLONE = (f"0f5c0000-0000-4000-8000-00000000001{number}" for number in (1, 2))
+ODD_KEPT = f"snapshot-{ODD}"
 
 
 class PowerCut(BaseException):
@@ -67,6 +69,21 @@ def make_pool() -> None:
     # Of somebody else, with the name that a volume of ours would have.
     lvm("lvcreate", "-y", "-T", "-V", "8M", "-n", f"kvedge-{LATE}", "ssd/thin")
     write(Path(f"/dev/ssd/kvedge-{LATE}"), b"theirs")
+
+
+def compare_odd_sizes(ours: ThinDriver) -> None:
+    """A device that is larger than asked, and what is made of it, are equal to their last byte."""
+    ours.make(NewVolume(ODD, 9 * MIB, block=True))
+    device = ours.attach(ODD)
+    content = os.urandom(ours.usage(ODD).size)
+    write(device, content)
+    ours.snapshot(ODD, ODD_KEPT, lambda: None, at_once=True)
+    facts = ours.snapshot_facts(ODD_KEPT)
+    ours.clone(ODD_KEPT, NewVolume(ODD_CLONE, 9 * MIB, block=True), lambda: None)
+    same = ours.attach(ODD_CLONE).read_bytes() == device.read_bytes() == content
+    saw("odd", [len(content) // MIB, facts.size // MIB, ours.describe(ODD_CLONE)[0] // MIB, same])
+    for name in (ODD, ODD_KEPT, ODD_CLONE):
+        ours.remove(name)
 
 
 def main() -> None:
@@ -121,6 +138,7 @@ def main() -> None:
     for name in (DISK, FILES, KEPT, FILES_KEPT, FILES, DISK):
         again.remove(name)
     saw("left", [sorted(again.names()), folder.exists(), device.is_symlink()])
+    compare_odd_sizes(again)
     full = again.attach(CLONE)
     again.grow(CLONE, 300 * MIB)
     wrote = subprocess.run(

@@ -13,7 +13,7 @@ from kvedge.runtime.settings import Settings
 from kvedge.storage.volumes.thin_driver import ThinDriver
 from kvedge.storage.volumes.thin_identity import ThinIdentity
 from kvedge.storage.volumes.volume_driver import NewVolume
-from tests.unit.storage.volumes.played_lvm import PlayedLvm
+from tests.support.played_lvm import PlayedLvm
 
 UID = "6a0e8a0c-8a5d-47d1-b2c4-0a4d6a3f0001"
 

@@ -13,7 +13,7 @@ from kvedge.controller.snapshots.snapshot_sights import find_classes
 from kvedge.controller.snapshots.snapshot_view import DriverClasses
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import decode
-from kvedge.resources.disks.snapshot_names import METHOD
+from kvedge.resources.disks.snapshot_names import METHOD, SNAPSHOTS_AT_ONCE
 from kvedge.resources.types.data_volumes import StorageProfile
 from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshotClass
 from kvedge.resources.types.storage import StorageClass
@@ -53,12 +53,6 @@ def test_the_class_is_the_profiles_or_the_only_one_or_the_default(
     assert choose_class(DISKS, profile, classes) == chosen
 
 
-def test_one_box_keeps_its_own_way_though_its_driver_has_a_class() -> None:
-    own = decode(StorageClass, {"metadata": {"name": "kvedge"}, "provisioner": "kvedge.io/box"})
-    profile = decode(StorageProfile, {"metadata": {"name": "kvedge"}, "spec": {"snapshotClass": "kvedge"}})
-    assert choose_class(own, profile, [a_class("kvedge", "kvedge.io/box", **DEFAULT)]) is None
-
-
 def test_of_several_without_a_default_none_is_guessed() -> None:
     text = "2 matching VolumeSnapshotClasses for disks: annotate one of one, two with"
     with pytest.raises(ValueError, match=text):
@@ -88,6 +82,26 @@ def test_one_look_at_a_storage_class_does_for_all_its_claims(tmp_path: Path) -> 
     found, asked = read(tmp_path, *answers)
     assert found == DriverClasses({"web-root": "fast", "web-data": "fast"})
     assert asked == ["volumesnapshotclasses", "disks", "disks"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "found"),
+    [({SNAPSHOTS_AT_ONCE: "true"}, {"web-root": "kvedge", "web-data": "kvedge"}), ({}, {})],
+    ids=["a thin pool", "a directory"],
+)
+def test_one_box_takes_disks_of_a_thin_pool_alone_and_keeps_its_own_way_elsewhere(
+    tmp_path: Path, annotations: dict[str, str], found: dict[str, str]
+) -> None:
+    def answer_own(exchange: Exchange) -> None:
+        exchange.answer(200, {"metadata": {"name": "disks"}, "provisioner": "kvedge.io/box"})
+
+    def answer_volume(exchange: Exchange) -> None:
+        exchange.answer(200, {"metadata": {"name": "pvc-1", "annotations": annotations}})
+
+    answers = listing(("kvedge", "kvedge.io/box")), answer_own, refusing(404, "NotFound"), answer_volume, answer_volume
+    classes, asked = read(tmp_path, *answers)
+    assert (classes.by_claim, classes.doubts) == (found, {})
+    assert len(asked) == 5, "each claim's own volume says it"
 
 
 @pytest.mark.parametrize("code", [404, 403])

@@ -9,16 +9,18 @@ from unittest.mock import MagicMock
 import pytest
 
 from kvedge.kube.errors import Conflict, NotFound
+from kvedge.resources.disks.snapshot_names import SNAPSHOTS_AT_ONCE
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
+from kvedge.resources.values.quantities import parse_bytes
 from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.copy_jobs import CopyJobs
 from kvedge.standalone.volumes.provisioner import Provisioner
 from kvedge.storage.volumes.thin_driver import ThinDriver
 from kvedge.storage.volumes.thin_identity import ThinIdentity
 from kvedge.storage.volumes.volume_driver import VolumeDriverError
+from tests.support.played_lvm import PlayedLvm
 from tests.unit.standalone.volumes.claims import UID, claim, storage_class
-from tests.unit.storage.volumes.played_lvm import PlayedLvm
 
 
 def a_volume(version: str = "7", uid: str = "volume") -> PersistentVolume:
@@ -85,6 +87,32 @@ def test_a_claim_of_a_thin_pool_is_bound_to_the_logical_volumes_device(tmp_path:
     assert made.spec.local is not None
     assert (made.spec.local.path, made.spec.volume_mode) == (f"{tmp_path}/devices/{UID}", "Block")
     assert [words[0] for words in lvm.ran] == ["lvcreate", "lvrename"]
+
+
+def test_the_volume_says_how_large_its_device_is_and_that_it_is_snapshotted_at_once(tmp_path: Path) -> None:
+    wanted = claim("9Mi", storageClassName="fast", volumeMode="Block")
+    made = of_thin_pool(PlayedLvm.with_pool(), tmp_path).provision(wanted, FAST)
+    assert made is not None
+    assert parse_bytes(made.spec.capacity["storage"]) == 12 << 20
+    assert made.metadata.annotations[SNAPSHOTS_AT_ONCE] == "true"
+
+
+def test_a_grown_volume_says_how_large_its_device_is(tmp_path: Path) -> None:
+    made_by = of_thin_pool(PlayedLvm.with_pool(), tmp_path)
+    made = made_by.provision(claim("8Mi", storageClassName="fast", volumeMode="Block"), FAST)
+    assert made is not None
+    made_by.client.patch = MagicMock()  # type: ignore[method-assign]
+    made_by.grow(made, 13 << 20)
+    patch = made_by.client.patch.call_args.args[3]
+    assert patch.body["spec"]["capacity"]["storage"] == "16Mi"
+
+
+def test_what_a_file_system_needs_for_itself_counts_as_promised(tmp_path: Path) -> None:
+    made_by = of_thin_pool(PlayedLvm.with_pool(), tmp_path, overcommit=100)
+    with pytest.raises(VolumeDriverError, match='not enough space in place "fast"'):
+        made_by.provision(claim("880Mi", storageClassName="fast"), FAST)
+    made = made_by.provision(claim("880Mi", storageClassName="fast", volumeMode="Block"), FAST)
+    assert made is not None
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from kvedge.storage.volumes.volume_driver import (
     VolumeDriverError,
     ignore_step,
 )
-from tests.unit.storage.volumes.played_lvm import PlayedLvm
+from tests.support.played_lvm import PlayedLvm
 
 MIB = 1 << 20
 UID = "6a0e8a0c-8a5d-47d1-b2c4-0a4d6a3f0001"
@@ -136,6 +136,26 @@ def test_a_snapshot_has_no_device_and_becomes_a_larger_volume(tmp_path: Path) ->
     assert made.describe(OTHER) == (16 * MIB, True)
     made.remove(UID)
     assert sorted(made.names()) == sorted([OTHER, SNAPSHOT])
+
+
+def test_a_device_is_as_large_as_its_extents_and_so_is_what_is_made_of_it(tmp_path: Path) -> None:
+    made = driver(PlayedLvm.with_pool(), tmp_path)
+    made.make(a_disk(size=9 * MIB))
+    assert (made.usage(UID).size, made.describe(UID)) == (12 * MIB, (12 * MIB, True))
+    made.snapshot(UID, SNAPSHOT, lambda: None, at_once=True)
+    assert made.snapshot_facts(SNAPSHOT).size == 12 * MIB
+    # By the size that its source was asked for, which gives it the same extents.
+    made.clone(SNAPSHOT, a_disk(OTHER, 9 * MIB), lambda: None)
+    assert made.describe(OTHER) == (12 * MIB, True)
+    made.grow(UID, 11 * MIB)
+    assert made.usage(UID).size == 12 * MIB
+
+
+def test_a_volume_with_files_holds_what_was_asked_and_takes_more(tmp_path: Path) -> None:
+    made = driver(PlayedLvm.with_pool(), tmp_path)
+    assert made.room_for(64 * MIB, block=False) == 84 * MIB
+    assert made.room_for(64 * MIB, block=True) == 64 * MIB
+    assert made.takes_all_at_once() is True
 
 
 def test_a_clone_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from kvedge.storage.volumes.lvm_programs import LvmPrograms, ProgramError
 from kvedge.storage.volumes.lvm_report import LogicalVolume, look_at_all, mapper_name, restrict_to
 
 _NO_VALUE = ("-a", "-y")
+_EXTENT = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class PlayedLvm(LvmPrograms):
         assert name not in self.rows
         origin = self.rows.get(plain[0])
         size = options.get("--virtualsize", "").removesuffix("b") or (origin or {})["lv_size"]
-        self.add(name, int(size), tags=options["--addtag"], pool="thin")
+        self.add(name, _whole_extents(int(size)), tags=options["--addtag"], pool="thin")
         if options.get("--setactivationskip") == "y":
             self.rows[name]["lv_kernel_minor"] = "-1"
 
@@ -95,7 +96,7 @@ class PlayedLvm(LvmPrograms):
             raise ProgramError(f'lvremove: Failed to find logical volume "ssd/{name}"')
 
     def _lvextend(self, options: dict[str, str], plain: list[str]) -> None:
-        size = int(options["--size"].removesuffix("b"))
+        size = _whole_extents(int(options["--size"].removesuffix("b")))
         row = self.rows[plain[0]]
         assert size > int(row["lv_size"]), "lvextend refuses what is no growth"
         row["lv_size"] = str(size)
@@ -108,6 +109,10 @@ class PlayedLvm(LvmPrograms):
             row["lv_kernel_minor"] = "-1" if options["--activate"] == "n" else "42"
         if "--refresh" in options:
             row["lv_suspended"] = ""
+
+
+def _whole_extents(size: int) -> int:
+    return -(-size // _EXTENT) * _EXTENT
 
 
 def _parse(words: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
