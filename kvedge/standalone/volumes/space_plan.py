@@ -25,6 +25,7 @@ from kvedge.standalone.volumes.volume_manifest import driver_name
 from kvedge.storage.volumes.volume_driver import PlaceSpace
 
 CONDITION: Final = "VolumeSpacePressure"
+PLACE_MISSING: Final = "PlaceMissing"
 # Of a place: from here on somebody should look, and from here on guests are about to be paused.
 _WARN_PERCENT: Final = 85
 _ALARM_PERCENT: Final = 95
@@ -32,6 +33,8 @@ _GIB: Final = 1 << 30
 # As the provisioner names its volumes; other directories are somebody else's.
 _CLAIM_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOST_NAMES: Final = 5
+# What a condition says of one place that cannot be used.
+_LONGEST_LOSS: Final = 600
 
 
 def refusal(place: str, space: PlaceSpace, promised: int, wanted: int, overcommit: int) -> str:
@@ -113,17 +116,24 @@ def space_message(place: str, space: PlaceSpace) -> str:
     )
 
 
-def space_condition(spaces: Mapping[str, PlaceSpace], known: JsonObject, now: datetime) -> JsonObject:
-    """The Node's condition of all its places; `known` is the one that it has, or empty."""
+def space_condition(
+    spaces: Mapping[str, PlaceSpace], lost: Mapping[str, str], known: JsonObject, now: datetime
+) -> JsonObject:
+    """The Node's condition of all its places; `known` is the one that it has, or empty.
+
+    `lost` says why the room of a place cannot be seen: a pool whose metadata are damaged takes no writes any more.
+    """
     full = {place: space for place, space in spaces.items() if space_reason(fullness(space))}
     worst = max((fullness(space) for space in full.values()), default=0)
-    status, stamp = "True" if full else "False", rfc3339(now)
-    message = "; ".join(space_message(*item) for item in sorted(full.items())) or "places for volumes have room"
+    status, stamp = "True" if full else "Unknown" if lost else "False", rfc3339(now)
+    told = [space_message(*item) for item in sorted(full.items())]
+    told += [f'place "{place}" for volumes: {why}'[:_LONGEST_LOSS] for place, why in sorted(lost.items())]
+    message = "; ".join(told) or "places for volumes have room"
     kept = known.get("lastTransitionTime") if known.get("status") == status else None
     return {
         "type": CONDITION,
         "status": status,
-        "reason": space_reason(worst) or "VolumeSpaceFree",
+        "reason": space_reason(worst) or (PLACE_MISSING if lost else "VolumeSpaceFree"),
         "message": message,
         "lastTransitionTime": kept or stamp,
         "lastHeartbeatTime": stamp,

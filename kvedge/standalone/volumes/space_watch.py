@@ -24,6 +24,7 @@ from kvedge.runtime.rounds import Rounds
 from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.space_plan import (
     CONDITION,
+    PLACE_MISSING,
     fullness,
     orphan_snapshots,
     orphans,
@@ -68,16 +69,18 @@ class SpaceWatch:
         """Look at each place once."""
         self.look_for_missing()
         spaces: dict[str, PlaceSpace] = {}
+        lost: dict[str, str] = {}
         for place, driver in self.places.drivers.items():
             try:
                 spaces[place] = driver.space()
             except VolumeDriverError as error:
-                self._tell(place, "PlaceMissing", str(error))
+                lost[place] = str(error)
+                self._tell(place, PLACE_MISSING, lost[place])
                 continue
             reason = space_reason(fullness(spaces[place]))
             self._tell(place, reason, space_message(place, spaces[place]))
             self._look_for_orphans(place, driver)
-        self._write(space_condition(spaces, self._written, self.clock.now()))
+        self._write(space_condition(spaces, lost, self._written, self.clock.now()))
 
     def _look_for_orphans(self, place: str, driver: VolumeDriver) -> None:
         """A kill can leave a volume whose object was never made, or has gone: it takes room, and nobody knows."""

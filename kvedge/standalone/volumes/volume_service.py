@@ -18,11 +18,12 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key, WorkQueue
 from kvedge.resources.types.core import Node, Pod
-from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.runtime.clock import SystemClock
 from kvedge.runtime.role import Part, Parts, part, unfailing
 from kvedge.runtime.services import ServiceError
+from kvedge.standalone.volumes.attachments import Attachments
 from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.claim_loop import ClaimLoop, Followed
 from kvedge.standalone.volumes.claim_users import claims_of
@@ -34,10 +35,8 @@ from kvedge.standalone.volumes.snapshots.snapshot_manifest import snapshot_class
 from kvedge.standalone.volumes.snapshots.snapshot_parts import SnapshotParts
 from kvedge.standalone.volumes.space_watch import SpaceWatch
 from kvedge.standalone.volumes.volume_loop import VolumeLoop
-from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME, driver_name, storage_class
-from kvedge.standalone.volumes.volume_plan import is_ours
+from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME, storage_class
 from kvedge.standalone.volumes.volume_words import COMPONENT
-from kvedge.storage.volumes.volume_driver import VolumeDriver, VolumeDriverError
 
 log = logging.getLogger(__name__)
 
@@ -61,9 +60,6 @@ class VolumeService:
         self._config = config
         self._client = client
         self._parts = Parts()
-        # Whether every place and device was there at the last look.
-        self._is_complete = False
-        self._told: dict[str, str] = {}
 
     def start(self) -> None:
         """Return when claims are bound and what Pods mount is there.
@@ -111,18 +107,15 @@ class VolumeService:
         sources = SnapshotSources(client)
         provisioner = Provisioner(client, self._config.places, node, followed.volumes.list, copies, sources)
         snapshots = SnapshotParts(client, events, followed, provisioner, copies, SystemClock())
-
-        def look_for_missing() -> None:
-            if not (self._is_complete and _are_attached(self._config.places, followed)):
-                self._prepare_places(followed)
-
+        # After a reboot Pods of before want their volumes before anything else starts.
+        attachments = Attachments(self._config.places, followed.volumes.list, events, SystemClock())
         watch = SpaceWatch(
             client,
             events,
             self._config.places,
             node,
             SystemClock(),
-            look_for_missing,
+            attachments.look,
             followed.volumes.list,
             snapshots.seen.contents.list,
         )
@@ -156,7 +149,7 @@ class VolumeService:
             part("class list", followed.classes),
             part("pod list", followed.pods),
             Part("volume lists", wait_synced, needs=("claim list", "volume list", "class list", "pod list")),
-            Part("places", lambda: self._prepare_places(followed), needs=("volume lists",)),
+            Part("places", attachments.look, needs=("volume lists",)),
             part("volume space", watch.rounds(), "volume snapshots", "volume events"),
             Part("volume copies", stop=copies.stop),
             Part("claims", begin, claims.stop, claims.failure, ("places", "node list", "volume events")),
@@ -165,43 +158,6 @@ class VolumeService:
             Part("manifests", keeper.start, keeper.loop.stop, keeper.loop.failure, ("places", "VM list")),
             Part("volumes", stop=volumes.stop, failure=volumes.failure, needs=("claims",)),
         ]
-
-    def _prepare_places(self, followed: Followed) -> None:
-        """Find the places, and attach the volumes that Pods of before a reboot will want; the rest when it comes."""
-        places = self._config.places
-        self._is_complete = True
-        away: list[VolumeDriver] = []
-        for name, driver in places.drivers.items():
-            try:
-                driver.prepare()
-            except VolumeDriverError as error:
-                # The other places work, and this one when its disk comes: each look at one that hangs takes long.
-                self._tell_missing(f"place {name}", error)
-                away.append(driver)
-        for volume in [each for each in followed.volumes.list() if is_ours(each)]:
-            try:
-                driver = places.of_volume(volume)
-                if not any(driver is each for each in away):
-                    driver.attach(driver_name(volume))
-            except VolumeDriverError as error:
-                self._tell_missing(f"volume {volume.metadata.name}", error)
-
-    def _tell_missing(self, what: str, error: VolumeDriverError) -> None:
-        self._is_complete = False
-        if self._told.get(what) != str(error):
-            self._told[what] = str(error)
-            log.error("volumes cannot be used", extra={"facts": {"what": what, "error": str(error)}})
-
-
-def _are_attached(places: BoxPlaces, followed: Followed) -> bool:
-    """Whether all volumes are where Pods look for them: somebody may have had their disks away, for a repair."""
-    for volume in followed.volumes.list():
-        if is_ours(volume):
-            with suppress(VolumeDriverError):
-                driver, is_block = places.of_volume(volume), volume.spec.volume_mode == BLOCK
-                if not driver.path(driver_name(volume), block=is_block).exists():
-                    return False
-    return True
 
 
 @dataclass(frozen=True, slots=True)

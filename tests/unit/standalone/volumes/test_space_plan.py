@@ -55,7 +55,7 @@ def test_a_place_promises_what_it_can_hold_times_the_over_commitment(
 def test_the_node_warns_at_85_and_at_95_percent(free: int, reason: str) -> None:
     space = PlaceSpace(100 * GIB, free * GIB, 0)
     assert space_reason(fullness(space)) == reason
-    condition = space_condition({"kvedge": space}, {}, NOW)
+    condition = space_condition({"kvedge": space}, {}, {}, NOW)
     assert condition["status"] == ("True" if reason else "False")
     assert condition["reason"] == (reason or "VolumeSpaceFree")
     if reason:
@@ -65,7 +65,18 @@ def test_the_node_warns_at_85_and_at_95_percent(free: int, reason: str) -> None:
 def test_the_condition_keeps_the_moment_at_which_it_turned() -> None:
     space = PlaceSpace(100, 1, 0)
     known = {"status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
-    assert space_condition({"kvedge": space}, known, NOW)["lastTransitionTime"] == "2020-01-01T00:00:00Z"
+    assert space_condition({"kvedge": space}, {}, known, NOW)["lastTransitionTime"] == "2020-01-01T00:00:00Z"
+
+
+def test_a_place_whose_room_cannot_be_seen_is_not_told_to_have_room() -> None:
+    lost = {"fast": "thin pool ssd/thin is damaged (metadata_read_only)"}
+    condition = space_condition({"kvedge": PlaceSpace(100, 90, 0)}, lost, {}, NOW)
+    assert (condition["status"], condition["reason"]) == ("Unknown", "PlaceMissing")
+    assert 'place "fast" for volumes: thin pool ssd/thin is damaged' in str(condition["message"])
+    both = space_condition({"kvedge": PlaceSpace(100, 1, 0)}, lost, {}, NOW)
+    assert (both["status"], both["reason"]) == ("True", "VolumeSpaceAlmostUsedUp")
+    assert 'place "kvedge"' in str(both["message"])
+    assert "is damaged" in str(both["message"])
 
 
 def volume(name: str, **source: object) -> PersistentVolume:
