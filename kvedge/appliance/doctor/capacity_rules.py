@@ -89,7 +89,11 @@ def _check_thin_pools(facts: HostFacts, pools: tuple[str, ...]) -> Finding:
     lacking = [text for command, text in _LVM_PROGRAMS.items() if command not in facts.commands]
     what, level = f"volumes in {', '.join(pools)}", Level.FAIL
     if not pools:
-        what, level = "volumes can lie in thin pools of LVM (volume-places: NAME=lvm-thin:GROUP/POOL)", Level.INFO
+        where = "thin pools of LVM (volume-places: NAME=lvm-thin:GROUP/POOL)"
+        what, level = (
+            f"volumes can lie in {where}, where clones of disks and snapshots of VMs are no copies",
+            Level.INFO,
+        )
     if "dm_mod" not in facts.modules or "dm_thin_pool" not in facts.modules:
         module = "thin pools (dm_thin_pool)" if "dm_mod" in facts.modules else "device-mapper"
         remedy = "boot a kernel of the distribution's with dm_thin_pool" if pools else ""

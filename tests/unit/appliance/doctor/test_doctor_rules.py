@@ -289,6 +289,7 @@ def test_what_thin_pools_need_is_a_fault_where_volumes_are_to_lie_in_one(
     modules: dict[str, bool], commands: frozenset[str], without: Level, with_pools: Level, word: str
 ) -> None:
     finding = found("LVM", modules=modules, commands=commands)
+    assert "snapshots of VMs are no copies" in finding.detail
     assert (finding.level, word in finding.detail) == (without, True)
     finding = found("LVM", replace(OPTIONS, thin_pools=("ssd/thin",)), modules=modules, commands=commands)
     assert (finding.level, "ssd/thin" in finding.detail) == (with_pools, True)
