@@ -47,6 +47,7 @@ poweroff -f
 """
 _APPLETS = ("sh", "dd", "env")
 _PROGRAMS = ("mkfs.ext4", "resize2fs")
+_QEMU_IO = "/usr/bin/qemu-io"
 _UNNEEDED = ("test", "idlelib", "lib2to3", "ensurepip", "tkinter", "pydoc_data", "turtledemo", "unittest", "distutils")
 
 
@@ -106,6 +107,8 @@ def _make_root(script: Path, scratch: Path) -> Path:
         found = shutil.which(program, path="/usr/sbin:/sbin")
         assert found is not None, f"{program} is not here: install e2fsprogs"
         shutil.copy(found, tree / "usr/sbin")
+    # QEMU's own way to disks, without the rest of it.
+    shutil.copy(_QEMU_IO, tree / "usr/bin")
     _copy_python(tree)
     shutil.copy(script, tree / "kvedge/main.py")
     _copy_libraries(tree)
@@ -133,7 +136,7 @@ def _copy_python(tree: Path) -> None:
 def _copy_libraries(tree: Path) -> None:
     """What the programs are linked with, from this machine where no package has brought it."""
     own = tree / "usr/lib/x86_64-linux-gnu"
-    names = ("sbin/lvm", "sbin/pdata_tools", "sbin/mkfs.ext4", "sbin/resize2fs", "bin/python3")
+    names = ("sbin/lvm", "sbin/pdata_tools", "sbin/mkfs.ext4", "sbin/resize2fs", "bin/python3", "bin/qemu-io")
     programs = [*(tree / "usr" / name for name in names), *tree.glob("usr/lib/python3*/lib-dynload/_ctypes.*.so")]
     for program in programs:
         listed = subprocess.run(

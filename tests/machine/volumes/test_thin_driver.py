@@ -54,6 +54,10 @@ def test_a_device_is_told_with_its_whole_extents_and_a_clone_is_equal_to_its_las
     assert seen["odd"] == [12, 12, 12, True]
 
 
+def test_qemu_finds_on_what_is_restored_what_it_wrote_before_the_snapshot(seen: dict[str, Any]) -> None:
+    assert seen["qemu"] == [True] * 8
+
+
 def test_a_mounted_volume_grows(seen: dict[str, Any]) -> None:
     size, room = seen["grown"]
     assert (size, room >= 100) == (100, True)

@@ -21,7 +21,7 @@ from kvedge.storage.volumes.volume_driver import STAGED, NewVolume, VolumeDriver
 MIB = 1 << 20
 DISK, FILES, CLONE, FILES_CLONE, LATE = (f"0f5c0000-0000-4000-8000-00000000000{number}" for number in range(1, 6))
 KEPT, FILES_KEPT = f"snapshot-{DISK}", f"snapshot-{FILES}"
-ODD, ODD_CLONE = (f"0f5c0000-0000-4000-8000-00000000001{number}" for number in (1, 2))
+ODD, ODD_CLONE, ODD_FILES, ODD_FILES_CLONE = (f"0f5c0000-0000-4000-8000-00000000001{number}" for number in range(1, 5))
 ODD_KEPT = f"snapshot-{ODD}"
 
 
@@ -69,6 +69,38 @@ def make_pool() -> None:
     # Of somebody else, with the name that a volume of ours would have.
     lvm("lvcreate", "-y", "-T", "-V", "8M", "-n", f"kvedge-{LATE}", "ssd/thin")
     write(Path(f"/dev/ssd/kvedge-{LATE}"), b"theirs")
+
+
+def qemu(driver_name: str, path: Path, *commands: str) -> bool:
+    """Whether QEMU does this on a disk that it has as launchers give it: without a cache, and with trimming."""
+    options = f"driver={driver_name},filename={path},cache.direct=on,discard=unmap"
+    words = [word for command in commands for word in ("-c", command)]
+    done = subprocess.run(["qemu-io", "--image-opts", options, *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(done.stdout[-500:], done.stderr[-500:], flush=True)
+    return done.returncode == 0
+
+
+def try_qemu(ours: ThinDriver) -> None:
+    """QEMU writes to both kinds of volumes, and finds on what is restored what was there at the snapshot."""
+    ours.make(NewVolume(ODD, 8 * MIB, block=True))
+    ours.make(NewVolume(ODD_FILES, 8 * MIB))
+    device, image = ours.attach(ODD), ours.attach(ODD_FILES) / "disk.img"
+    with image.open("wb") as opened:
+        opened.truncate(8 * MIB)
+    pairs = (("host_device", device), ("file", image))
+    done = [qemu(kind, path, "write -P 0x61 1M 1M", "flush") for kind, path in pairs]
+    for name in (ODD, ODD_FILES):
+        ours.snapshot(name, f"snapshot-{name}", lambda: None, at_once=True)
+    done += [qemu(kind, path, "write -P 0x62 1M 1M", "discard 4M 1M", "flush") for kind, path in pairs]
+    ours.clone(ODD_KEPT, NewVolume(ODD_CLONE, 8 * MIB, block=True), lambda: None)
+    ours.clone(f"snapshot-{ODD_FILES}", NewVolume(ODD_FILES_CLONE, 8 * MIB), lambda: None)
+    back = (("host_device", ours.attach(ODD_CLONE)), ("file", ours.attach(ODD_FILES_CLONE) / "disk.img"))
+    done += [qemu(kind, path, "read -P 0x61 1M 1M") for kind, path in back]
+    done += [qemu(kind, path, "read -P 0x62 1M 1M") for kind, path in pairs]
+    saw("qemu", done)
+    for name in (ODD, ODD_FILES, ODD_KEPT, f"snapshot-{ODD_FILES}", ODD_CLONE, ODD_FILES_CLONE):
+        ours.remove(name)
 
 
 def compare_odd_sizes(ours: ThinDriver) -> None:
@@ -139,6 +171,7 @@ def main() -> None:
         again.remove(name)
     saw("left", [sorted(again.names()), folder.exists(), device.is_symlink()])
     compare_odd_sizes(again)
+    try_qemu(again)
     full = again.attach(CLONE)
     again.grow(CLONE, 300 * MIB)
     wrote = subprocess.run(
