@@ -110,7 +110,7 @@ def bring_back(
     repository: str,
     now: datetime,
     disks: Sequence[tuple[str, str]] = (),
-    **more: str | None,
+    **more: str | bool | None,
 ) -> BackupRestore:
     """Ask for a backup to become a VM, or for some of its disks with the names of their claims to become these.
 
@@ -182,7 +182,7 @@ class BackupWait:
         self._progress = progress
 
     def wait(self, item: T) -> T:
-        """Until it has succeeded.
+        """Until it has succeeded, or its VM runs from its backup.
 
         Raises:
             RefusedError: when it failed; with the reason.
@@ -198,7 +198,7 @@ class BackupWait:
                         item = self._session.client.get(type(item), self._session.namespace, name)
                     except NotFound as error:
                         raise RefusedError(f"{word} {name} is gone: somebody has deleted it") from error
-                    if item.status.phase == "Succeeded":
+                    if item.status.phase == "Succeeded" or (isinstance(item, BackupRestore) and item.runs):
                         return item
                     if item.is_final:
                         raise RefusedError(f"{word} {name} failed: {describe(item)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from kvedge.resources.disks.claim_places import IMAGE_FILE
+from kvedge.resources.disks.claim_places import IMAGE_FILE, LIVE_IMAGE
 from kvedge.storage.beneath import hold_open_beneath
 
 # It holds the UIDs of the VMI whose guest comes, and of the migration by which it does.
@@ -22,6 +22,8 @@ _LONGEST: Final = 256
 def read_arriving(directory: int) -> list[str]:
     """The UIDs of the VMI and of the migration; empty when there is no such word.
 
+    A disk that still comes back from a backup, which its guest may use by the worker's socket alone, is unfinished too.
+
     Raises:
         OSError: when it cannot be read.
     """
@@ -29,4 +31,12 @@ def read_arriving(directory: int) -> list[str]:
         with hold_open_beneath(directory, ARRIVING, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) as mark:
             return os.read(mark, _LONGEST).decode(errors="replace").split() or ["?"]
     except FileNotFoundError:
-        return []
+        return ["(a restore from a backup)"] if _is_returning(directory) else []
+
+
+def _is_returning(directory: int) -> bool:
+    try:
+        os.stat(LIVE_IMAGE, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True

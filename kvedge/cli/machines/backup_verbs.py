@@ -147,6 +147,7 @@ def list_(
 )
 @click.option("--from-namespace", default=None, metavar="NAME", help="The namespace that the VM was in.")
 @click.option("--storage-class", default=None, metavar="NAME", help="The class of its disks.")
+@click.option("--live", is_flag=True, help="Start the VM at once from the backup, and copy its disks behind.")
 @wait_options
 def restore(
     vm: str,
@@ -158,10 +159,13 @@ def restore(
     disks: tuple[str, ...],
     from_namespace: str | None,
     storage_class: str | None,
+    live: bool,
     wait: bool,
     timeout: float,
 ) -> None:
     """Make a VM of a backup, on this box or a new one; it does not run until it is started.
+
+    With --live it starts at once, and reads from the backup what is not on its disks yet.
 
     With --disk NAME a claim is made of that disk of the VM, named VM-NAME-back or by --as.
     """
@@ -169,6 +173,8 @@ def restore(
 
     if target and len(disks) > 1:
         raise Refused("--as names one claim: give --disk once, or leave it out", Exit.USAGE)
+    if live and disks:
+        raise Refused("--live starts a whole VM: leave out --disk", Exit.USAGE)
     chosen = [(disk, target or f"{vm}-{disk}-back") for disk in disks]
     session = open_session(kubeconfig, namespace)
     made = bring_back(
@@ -181,13 +187,16 @@ def restore(
         targetName=None if disks else target,
         vmNamespace=from_namespace,
         storageClassName=storage_class,
+        live=live or None,
     )
     click.echo(f"restore {made.metadata.name} created")
     if wait:
         done = _wait(session, timeout).wait(made)
         for each in done.status.volumes if disks else ():
             click.echo(f"disk {each.volume_name} is back as claim {each.claim_name}")
-        if not disks:
+        if live and done.runs:
+            click.echo(f"VM {target or vm} runs from its backup; its disks are copied behind")
+        elif not disks:
             click.echo(f"VM {target or vm} is back; it does not run: kvedge start {target or vm}")
 
 

@@ -23,7 +23,7 @@ from kvedge.controller.backups.restore_plan import RestoreView, plan_restore, ta
 from kvedge.controller.late_work import LateWork
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
-from kvedge.resources.types.protection.backup_job import BackupRecord
+from kvedge.resources.types.protection.backup_job import BackupRecord, LiveState
 from kvedge.resources.types.protection.backups import BackupRestore
 from kvedge.resources.types.vm import VirtualMachine
 
@@ -70,7 +70,8 @@ class RestoreLoop:
 
     def _view(self, restore: BackupRestore) -> RestoreView:
         sources, meta = self._sources, restore.metadata
-        reader, worker = find_worker(sources, restore, "read"), find_worker(sources, restore, "restore")
+        mode = "serve" if restore.spec.live else "restore"
+        reader, worker = find_worker(sources, restore, "read"), find_worker(sources, restore, mode)
         names = [each.claim_name for each in restore.status.volumes]
         return RestoreView(
             restore=restore,
@@ -82,9 +83,10 @@ class RestoreLoop:
             cluster=sources.cluster(),
             record=None if restore.status.content is not None else read_result(BackupRecord, reader),
             token=secrets.token_hex(16),
-            refusal=self._refusals.pop(meta.uid, "") or find_stranger(sources, restore, "read", "restore"),
+            refusal=self._refusals.pop(meta.uid, "") or find_stranger(sources, restore, "read", mode),
             progress=ask_worker(worker),
             busy=find_exclusive(sources, restore),
+            live=read_result(LiveState, worker) if restore.spec.live else None,
         )
 
     def _on_restore(self, old: BackupRestore | None, new: BackupRestore | None) -> None:

@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from kvedge.controller.backups.errand_status import write_status
+from kvedge.controller.backups.live_return import (
+    check_live,
+    follow_guest,
+    hold_restore,
+    is_done,
+    make_vm_now,
+    release_restore,
+)
 from kvedge.controller.backups.returned_vm import make_claim, make_vm, plan_volumes
 from kvedge.controller.backups.worker_pods import (
     MOST_ATTEMPTS,
@@ -27,10 +35,10 @@ from kvedge.controller.backups.worker_pods import (
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
 from kvedge.resources.codec import DecodeError, JsonObject, decode, encode
-from kvedge.resources.disks.snapshot_names import RETURNED_BY
+from kvedge.resources.disks.snapshot_names import COMES_BACK, RETURNED_BY
 from kvedge.resources.meta import owner_reference
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.protection.backup_job import BackupJob, BackupRecord, BackupVolume
+from kvedge.resources.types.protection.backup_job import BackupJob, BackupRecord, BackupVolume, LiveState
 from kvedge.resources.types.protection.backups import (
     BackupRepository,
     BackupRestore,
@@ -62,16 +70,25 @@ class RestoreView:
     progress: str = ""
     # A task that has the repository for itself.
     busy: str = ""
+    # What a worker says that serves disks.
+    live: LiveState | None = None
 
 
 def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
     """The next steps."""
     restore = view.restore
-    if restore.metadata.deletion_timestamp is not None:
-        return SnapshotPlan()
+    is_needed = bool(restore.spec.live) and view.vm is not None and not restore.is_final
+    if restore.metadata.deletion_timestamp is not None and not is_needed:
+        return SnapshotPlan(tuple(release_restore(restore)))
     if restore.is_final:
-        return SnapshotPlan(tuple(_clean_up(view)))
-    if view.vm is not None and view.vm.metadata.annotations.get(RETURNED_BY) != restore.metadata.uid:
+        return SnapshotPlan((*_clean_up(view), *release_restore(restore)))
+    if restore.spec.live and _is_bereft(view):
+        return _fail(view, now, f"VM {target_of(restore)} was deleted, and its disks go with it")
+    if (
+        view.vm is not None
+        and not restore.runs
+        and view.vm.metadata.annotations.get(RETURNED_BY) != restore.metadata.uid
+    ):
         return _fail(view, now, f"VM {target_of(restore)} exists: delete it, or set spec.targetName to another name")
     if view.refusal:
         return _wait(view, now, view.refusal)
@@ -90,8 +107,10 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
     missing = [claim for claim in made if claim.metadata.name not in view.claims]
     if view.vm is None and missing:
         return SnapshotPlan(tuple(Create(claim) for claim in missing))
-    if foreign := _find_foreign(view):
+    if not restore.runs and (foreign := _find_foreign(view)):
         return _fail(view, now, f"claim {foreign} exists and is none of this restore's: delete it")
+    if vm is not None and not is_done(restore, view.worker):
+        return _plan_live(view, view.repository, vm, now)
     if view.vm is None:
         return _plan_filling(view, view.repository, vm, now)
     return _plan_ends(view, view.vm, now)
@@ -123,6 +142,8 @@ def _take_record(view: RestoreView, record: BackupRecord, now: datetime) -> Snap
         volumes = plan_volumes(restore, content, record)
         if not restore.spec.volumes:
             make_vm(restore, content, volumes)
+        if restore.spec.live:
+            check_live(content, volumes)
     except (DecodeError, ValueError) as error:
         return _fail(view, now, f"the record of the backup cannot be used: {error}")
     actions = write_status(
@@ -161,10 +182,37 @@ def _plan_filling(
     return SnapshotPlan((*freed, Create(vm)))
 
 
+def _plan_live(view: RestoreView, repository: BackupRepository, vm: VirtualMachine, now: datetime) -> SnapshotPlan:
+    restore, worker = view.restore, view.worker
+    if held := hold_restore(restore):
+        return SnapshotPlan(tuple(held))
+    if view.vm is not None and not restore.runs:
+        # The claims first: they say whose VM it is from now on.
+        owned = [_own(claim, [encode(owner_reference(view.vm))]) for claim in view.claims.values()]
+        return SnapshotPlan((*owned, *write_status(restore, now, phase="Running")))
+    if worker is None:
+        claims = {f"v{number}": (each.claim_name, False) for number, each in enumerate(restore.status.volumes)}
+        job = _job(view, repository, "serve")
+        if view.vm is None:
+            return _begin(view, now, "Restoring", job, claims, repository)
+        if view.busy:
+            return _wait(view, now, f"task {view.busy} has the repository")
+        return SnapshotPlan((Create(worker_pod(restore, job, repository, claims, view.cluster)),))
+    if view.vm is not None:
+        return follow_guest(restore, worker, view.live, view.progress, now)
+    if view.live is not None and view.live.ready:
+        return make_vm_now(vm)
+    followed = _follow(view, worker, now, "Restoring", "the worker that serves the disks begins")
+    return followed if followed is not None else SnapshotPlan((), (), 1.0)
+
+
 def _plan_ends(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotPlan:
     owned = [_own(claim, [encode(owner_reference(vm))]) for claim in view.claims.values() if not _has_owner(claim, vm)]
     if owned:
         return SnapshotPlan(tuple(owned))
+    marked = [claim for claim in view.claims.values() if COMES_BACK in claim.metadata.annotations]
+    if marked:
+        return SnapshotPlan(tuple(Patch(claim, {"metadata": {"annotations": {COMES_BACK: None}}}) for claim in marked))
     told = Told(
         "Normal", "BackupRestored", f"VM {vm.metadata.name} has the disks of backup {view.restore.status.backup_id}"
     )
@@ -219,10 +267,10 @@ def _follow(view: RestoreView, worker: Pod, now: datetime, phase: str, message: 
     return SnapshotPlan((*writes, Delete(worker)), (told,), 1.0)
 
 
-def _job(view: RestoreView, repository: BackupRepository, mode: str) -> BackupJob:
+def _job(view: RestoreView, repository: BackupRepository, mode: Literal["read", "restore", "serve"]) -> BackupJob:
     restore = view.restore
     volumes = []
-    if mode == "restore":
+    if mode != "read":
         for number, each in enumerate(restore.status.volumes):
             claim = view.claims[each.claim_name]
             volumes.append(
@@ -235,7 +283,7 @@ def _job(view: RestoreView, repository: BackupRepository, mode: str) -> BackupJo
                 )
             )
     return BackupJob(
-        mode="read" if mode == "read" else "restore",
+        mode=mode,
         repository=repository_name(repository),
         backup_id=restore.status.backup_id or restore.spec.backup_id,
         namespace=restore.spec.vm_namespace or restore.metadata.namespace,
@@ -278,6 +326,14 @@ def _own(claim: PersistentVolumeClaim, owners: Sequence[JsonObject]) -> Patch:
 
 def _has_owner(claim: PersistentVolumeClaim, vm: VirtualMachine) -> bool:
     return any(owner.uid == vm.metadata.uid for owner in claim.metadata.owner_references)
+
+
+def _is_bereft(view: RestoreView) -> bool:
+    """Whether the VM was there, had its claims, and is gone; one of its name may have come in its place."""
+    if view.vm is not None:
+        return view.restore.runs and not any(_has_owner(claim, view.vm) for claim in view.claims.values())
+    owners = (owner for claim in view.claims.values() for owner in claim.metadata.owner_references)
+    return view.restore.runs or any(owner.kind == VirtualMachine.KIND.kind for owner in owners)
 
 
 def _wait(view: RestoreView, now: datetime, message: str) -> SnapshotPlan:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvedge.controller.backups.isolated_vm import isolate
+from kvedge.controller.backups.live_return import start_at_once
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.disks.claim_places import STATE_VOLUME
-from kvedge.resources.disks.snapshot_names import RETURNED_BY, restored_name
+from kvedge.resources.disks.snapshot_names import COMES_BACK, RETURNED_BY, restored_name
 from kvedge.resources.disks.state_claims import STATE_CLAIM, STATE_LABEL
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.protection.backup_job import BackupRecord
@@ -77,7 +78,7 @@ def make_claim(
             name=volume.claim_name,
             namespace=restore.metadata.namespace,
             labels={STATE_LABEL: as_label_value(_target(restore))} if volume.volume_name == STATE_VOLUME else {},
-            annotations={RETURNED_BY: restore.metadata.uid},
+            annotations={RETURNED_BY: restore.metadata.uid, **({COMES_BACK: "true"} if restore.spec.live else {})},
             owner_references=[owner_reference(restore)],
         ),
         spec=PersistentVolumeClaimSpec(
@@ -92,7 +93,7 @@ def make_claim(
 def make_vm(
     restore: BackupRestore, content: VirtualMachineSnapshotContentSpec, volumes: Sequence[RestoredVolume]
 ) -> VirtualMachine:
-    """The VM, which does not run: its owner looks at it first.
+    """The VM, which does not run, as its owner looks at it first; a live one does.
 
     Raises:
         DecodeError: when the document is no VM.
@@ -101,7 +102,9 @@ def make_vm(
     spec = source.get("spec")
     spec = spec if isinstance(spec, dict) else {}
     _exchange_claims(spec, volumes)
-    if spec.pop("running", None) is not None:
+    if restore.spec.live:
+        start_at_once(spec)
+    elif spec.pop("running", None) is not None:
         spec["running"] = False
     else:
         spec["runStrategy"] = "Halted"

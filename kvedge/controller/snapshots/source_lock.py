@@ -12,7 +12,7 @@ from kvedge.controller.snapshots.snapshot_view import SnapshotView
 from kvedge.controller.snapshots.volume_copies import kept_claims
 from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.disks.memory_dumps import IN_PROGRESS
-from kvedge.resources.disks.snapshot_names import SOURCE_FINALIZER
+from kvedge.resources.disks.snapshot_names import COMES_BACK, SOURCE_FINALIZER
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
@@ -96,4 +96,6 @@ def _find_fault(claim: PersistentVolumeClaim | None) -> str:
         return "not populated"
     if not claim.spec.storage_class_name:
         return "has no StorageClass, which would make the claim of its copy"
+    if COMES_BACK in claim.metadata.annotations:
+        return "still comes back from its backup, or is used by a VM that was started before all of it was there"
     return ""

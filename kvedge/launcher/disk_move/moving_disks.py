@@ -42,7 +42,11 @@ def find_disk(copy: DiskCopy, facts: DomainFacts, session: LibvirtSession, root:
     disk = next((each for each in facts.disks if each.name == copy.volume), None)
     field = f"volume {copy.volume}"
     if disk is None or disk.device != "disk" or disk.read_only or not disk.source:
-        raise BadRequest(field, "it is no disk that the guest can write, and cannot move to another claim")
+        raise BadRequest(
+            field,
+            "it is no disk on a claim that the guest can write, and cannot move to another"
+            " one; a disk that has come back from a backup can after the VM's next start",
+        )
     sizes = session.disk_sizes(frozenset({copy.volume}))
     if copy.volume not in sizes:
         raise WrongState(f"{field}: its size is not known")

@@ -22,6 +22,7 @@ from kvedge.launcher.disks.disk_facts import (
 )
 from kvedge.launcher.disks.disk_plan import ClaimPlan
 from kvedge.launcher.disks.image_locks import is_locked
+from kvedge.launcher.disks.returning_disk import find_returning
 from kvedge.launcher.domain.context import DiskSource
 from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
 from kvedge.launcher.launcher_options import LauncherOptions
@@ -111,6 +112,8 @@ def _open_image(plan: ClaimPlan) -> DiskSource:
     note = ""
     try:
         with hold_directory(plan.directory) as root:
+            if returning := find_returning(root, plan):
+                return returning
             _take_arriving(root, plan)
             try:
                 image = _open(root, plan)

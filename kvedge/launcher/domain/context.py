@@ -40,6 +40,8 @@ class DiskSource:
     # Whether that image is a block device.
     backing_block: bool = False
     block: bool = False
+    # `path` is a socket, at which a worker serves the disk by NBD.
+    served: bool = False
     readonly: bool = False
     direct_io_ok: bool = True
     preallocated: bool = False

@@ -25,6 +25,9 @@ RESTORED_VM_NAME: Final = "restore.kubevirt.io/source-vm-name"
 RESTORED_VM_NAMESPACE: Final = "restore.kubevirt.io/source-vm-namespace"
 # Ours, on what a restore of a backup has made: the restore's UID.
 RETURNED_BY: Final = "kvedge.io/restored-by"
+# ... and on a claim whose disk comes back while its guest uses it; and what keeps such a restore for as long.
+COMES_BACK: Final = "kvedge.io/comes-back"
+RETURN_FINALIZER: Final = "backup.kvedge.io/live-restore"
 # Ours, on a content: how the volumes were copied. On a snapshot, `claim-copies` asks for copies of our own.
 METHOD: Final = "kvedge.io/snapshot-method"
 CLAIM_COPIES: Final = "claim-copies"

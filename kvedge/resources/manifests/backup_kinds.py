@@ -280,6 +280,7 @@ BACKUP_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "vmName": "The VM that was backed up.",
         "vmNamespace": "The namespace that it was in, where that is another one.",
         "targetName": "The name of the VM that is made; its old one unless given.",
+        "live": "The VM starts at once, and its disks are copied behind: ReadWriteOnce, with a file system.",
         "isolated": "The VM only tries the backup: it boots without networks, and goes with the restore.",
         "storageClassName": "The class of its disks; that of the old ones unless given.",
         "volumes": "Disks that come back alone, and no VM; all of the VM's unless given.",
@@ -295,7 +296,7 @@ BACKUP_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "BackupRestoreStatus": {
         **_STATE,
-        "phase": "Pending, Reading, Restoring, then Succeeded or Failed.",
+        "phase": "Pending, Reading, Restoring, Running while a live VM needs it, then Succeeded or Failed.",
         "volumes": "The new disks.",
         "content": "What the backup says of the VM, while it is needed.",
     },

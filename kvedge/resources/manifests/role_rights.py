@@ -138,6 +138,8 @@ _CONTROLLER: Final = (
     # one, old objects go.
     right(READ, "backup.kvedge.io", "backuprepositories backupschedules"),
     right((*READ, "create", "delete"), "backup.kvedge.io", "backupruns backuptasks backuptests backuprestores"),
+    # A restore stays for as long as a VM needs its worker.
+    right(("patch",), "backup.kvedge.io", "backuprestores"),
     right(
         ("patch",),
         "backup.kvedge.io",

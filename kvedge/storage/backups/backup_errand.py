@@ -120,7 +120,7 @@ def bring_back(job: BackupJob, client: ResticClient, places: BackupPlaces, progr
     Raises:
         BackupFailure: with what is wrong; a claim with a file system then has no disk.
     """
-    files = {volume.name: _find_disk(job, client, volume) for volume in job.volumes}
+    files = {volume.name: find_disk(job, client, volume) for volume in job.volumes}
     progress.expect(sum(volume.size for volume in job.volumes))
     size = 0
     for volume in job.volumes:
@@ -195,7 +195,8 @@ def _target(volume: BackupVolume, places: BackupPlaces) -> FileTarget | DeviceTa
         raise BackupFailure(error.message, fatal=error.fatal) from error
 
 
-def _find_disk(job: BackupJob, client: ResticClient, volume: BackupVolume) -> KeptFile:
+def find_disk(job: BackupJob, client: ResticClient, volume: BackupVolume) -> KeptFile:
+    """The disk of a volume in the backup that the job names. Raises BackupFailure."""
     tags = [OURS, f"vm={job.vm}", f"id={job.backup_id}", f"volume={volume.name}"]
     found = client.list(tags, _host(job))
     if not found:

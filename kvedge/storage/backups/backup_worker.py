@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
@@ -25,8 +26,10 @@ from kvedge.resources.types.protection.backup_job import (
     BACKUP_VARIABLE,
     BackupJob,
     BackupOutcome,
+    LiveState,
 )
 from kvedge.storage.backups.backup_errand import BackupPlaces, bring_back, keep_backup, read_record
+from kvedge.storage.backups.live.live_errand import serve_disks
 from kvedge.storage.backups.restic_client import ResticClient
 from kvedge.storage.backups.restic_program import BackupFailure
 from kvedge.storage.backups.upkeep_errand import prune_backups, read_catalog, verify_part
@@ -72,7 +75,11 @@ def carry_out(
                 server.hand_out(encode_json(read), job.token)
                 (hold or threading.Event()).wait(_HOLD_SECONDS)
                 return SUCCESS, BackupOutcome(message="Record Read" if job.mode == "read" else "List Read")
-            outcome = _do(job, client, places, progress)
+            if job.mode == "serve":
+                told = partial(_hand_out, server, job.token)
+                outcome = serve_disks(job, client, places, progress, told)
+            else:
+                outcome = _do(job, client, places, progress)
             progress.complete()
             return SUCCESS, outcome
         finally:
@@ -101,6 +108,10 @@ def _do(job: BackupJob, client: ResticClient, places: BackupPlaces, progress: Im
             return verify_part(job, client)
         case _:
             return bring_back(job, client, places, progress)
+
+
+def _hand_out(server: ProgressServer, token: str, state: LiveState) -> None:
+    server.hand_out(encode_json(state), token)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

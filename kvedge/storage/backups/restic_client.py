@@ -211,6 +211,12 @@ class ResticClient:
     @contextmanager
     def stream_from(self, kept: KeptFile, name: str, position: int) -> Iterator[BinaryIO]:
         """The rest of a large file from there on, without what is before it; each piece is checked as it is read."""
+        with self.ask(kept, name) as asker:
+            yield io.BufferedReader(AskedFile(asker, position), _PIECE)  # enough of a file, too
+
+    @contextmanager
+    def ask(self, kept: KeptFile, name: str, seconds: float = STALL_SECONDS) -> Iterator[FileAsker]:
+        """A large file, to be read anywhere; each piece is checked as it is read. `seconds` is restic's to move."""
         locked = self._can_lock()
         with (
             self._restic.open_words() as said,
@@ -225,9 +231,9 @@ class ResticClient:
             process = self._restic.start(words, subprocess.DEVNULL, subprocess.DEVNULL, said, theirs.fileno(), added)
             theirs.close()
             try:
-                asker = FileAsker(ours, watch_process(process, Patience(process.pid, STALL_SECONDS)))
+                asker = FileAsker(ours, watch_process(process, Patience(process.pid, seconds)))
                 asker.open(kept.number, name)
-                yield io.BufferedReader(AskedFile(asker, position), _PIECE)  # enough of a file, too
+                yield asker
             except NoAnswer as error:
                 process.kill()
                 process.wait()

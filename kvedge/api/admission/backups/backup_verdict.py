@@ -111,6 +111,12 @@ def _source(spec: BackupRestoreSpec) -> Iterator[Cause]:
         yield from is_backup_id(spec.backup_id, _SPEC.at("backupID"))
     if spec.volumes:
         yield from _disks_are_some(spec)
+    if spec.live and (spec.volumes or spec.isolated):
+        other = "volumes" if spec.volumes else "isolated"
+        yield unsupported_cause(
+            "spec.live",
+            f"spec.live: a VM that starts from its backup is a whole one: leave out one of live and {other}",
+        )
 
 
 def _disks_are_some(spec: BackupRestoreSpec) -> Iterator[Cause]:

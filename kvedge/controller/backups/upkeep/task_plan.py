@@ -103,7 +103,7 @@ def find_task_rival(
         if run.status.phase == "Copying":
             return f"backup {run.metadata.name}"
     for restore in restores:
-        if restore.status.phase in ("Reading", "Restoring"):
+        if restore.reads:
             return f"restore {restore.metadata.name}"
     return ""
 

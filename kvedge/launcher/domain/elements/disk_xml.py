@@ -10,7 +10,7 @@ import re
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from kvedge.launcher.domain.context import DomainContext
+from kvedge.launcher.domain.context import DiskSource, DomainContext
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.disk_driver_plan import plan_driver
 from kvedge.launcher.domain.disk_rules import DiskFacts, check_disk, device_of
@@ -22,6 +22,7 @@ from kvedge.launcher.domain.elements.pci_address_xml import add_pci_address
 from kvedge.launcher.domain.elements.vcpu_xml import domain_topology
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add, new
+from kvedge.resources.disks.claim_places import LIVE_EXPORT
 from kvedge.resources.names import PR_HELPER_DIRECTORY, PR_HELPER_SOCKET
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -63,7 +64,7 @@ def disk_element(
     virtio = facts.bus == VIRTIO
     element = new(
         "disk",
-        type="block" if facts.source is not None and facts.source.block else "file",
+        type=_type_of(facts.source),
         device=facts.device,
         model=platform.virtio if virtio else None,
     )
@@ -75,6 +76,12 @@ def disk_element(
     _add_source(element, facts, context)
     _add_rest(element, facts, target, context)
     return element
+
+
+def _type_of(source: DiskSource | None) -> str:
+    if source is not None and source.served:
+        return "network"
+    return "block" if source is not None and source.block else "file"
 
 
 def _facts_of(disk: Disk, vmi: VirtualMachineInstance, context: DomainContext, field: str) -> DiskFacts:
@@ -119,6 +126,10 @@ def _add_queues(driver: Element, disk: Disk, queues: int | None, threads: IoThre
 def _add_source(element: Element, facts: DiskFacts, context: DomainContext) -> None:
     source = facts.source
     if source is None:
+        return
+    if source.served:
+        served = add(element, "source", protocol="nbd", name=LIVE_EXPORT)
+        add(served, "host", transport="unix", socket=source.path)
         return
     place = add(element, "source", **{"dev" if source.block else "file": source.path})
     if facts.disk.lun is not None and facts.disk.lun.reservation:

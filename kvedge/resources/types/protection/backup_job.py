@@ -49,14 +49,15 @@ class PruneTarget(KubeStruct, kw_only=True):
 
 class BackupJob(KubeStruct, kw_only=True):
     """One errand: `backup` writes the volumes and `content`, `read` hands out the content of a backup, `restore` fills
-    the volumes from it; `prune` lets old backups of `targets` go, or exactly `backup_ids`, `verify` reads one part of
-    so many back, or all where there is one part, `list` hands out what there is.
+    the volumes from it, `serve` has a guest use them meanwhile; `prune` lets old backups of `targets` go, or exactly
+    `backup_ids`, `verify` reads one part of so many back, or all where there is one part, `list` hands out what there
+    is.
 
     `repository` is restic's name of the place; `is_known` says that backups have gone there before, and none is made in
     its stead. Whoever names `token` gets what was read. An empty `backup_id` means the latest one of the VM.
     """
 
-    mode: Literal["backup", "read", "restore", "prune", "verify", "list"]
+    mode: Literal["backup", "read", "restore", "serve", "prune", "verify", "list"]
     repository: str
     is_known: bool = False
     backup_id: str = ""
@@ -89,6 +90,16 @@ class BackupOutcome(KubeStruct, kw_only=True):
     removed: int = 0
     kept: int = 0
     removed_ids: list[str] = []
+
+
+class LiveState(KubeStruct, kw_only=True):
+    """How a worker is that serves disks: `ready` for a guest; all of it is there when it is `complete`, and `message`
+    is why nothing comes now.
+    """
+
+    ready: bool = False
+    complete: bool = False
+    message: str = ""
 
 
 class BackupCatalog(KubeStruct, kw_only=True):

@@ -17,7 +17,7 @@ BACKUP_GROUP: Final = "backup.kvedge.io"
 BACKUP_VERSION: Final = "v1alpha1"
 
 RunPhase = Literal["", "Pending", "Snapshotting", "Copying", "Succeeded", "Failed"]
-RestorePhase = Literal["", "Pending", "Reading", "Restoring", "Succeeded", "Failed"]
+RestorePhase = Literal["", "Pending", "Reading", "Restoring", "Running", "Succeeded", "Failed"]
 _FINAL: Final = ("Succeeded", "Failed")
 
 
@@ -115,6 +115,8 @@ class BackupRestoreSpec(KubeStruct, kw_only=True):
     volumes: list[ReturningVolume] = []
     # The VM boots at once, reaches nobody, and goes with the restore: it only tries whether the backup is one.
     isolated: bool | None = None
+    # The VM starts at once, and reads from the backup what of its disks is not there yet.
+    live: bool | None = None
 
 
 class RestoredVolume(KubeStruct, kw_only=True):
@@ -148,6 +150,18 @@ class BackupRestore(KubeStruct, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: BackupRestoreSpec = field(default_factory=BackupRestoreSpec)
     status: BackupRestoreStatus = field(default_factory=BackupRestoreStatus)
+
+    @property
+    def runs(self) -> bool:
+        """Whether its VM runs from its backup."""
+        return self.status.phase == "Running"
+
+    @property
+    def reads(self) -> bool:
+        """Whether its worker is to read in the repository now."""
+        if self.runs:
+            return self.status.progress != "100.00%"
+        return self.status.phase in ("Reading", "Restoring")
 
     @property
     def is_final(self) -> bool:

@@ -44,6 +44,9 @@ class NbdServer:
     `failure` is what the parts raised: the client hears of an I/O error only.
     """
 
+    # What the client is told of the export.
+    flags = _HAS_FLAGS | _READ_ONLY
+
     def __init__(self, connection: socket.socket, parts: Parts) -> None:
         self._connection = connection
         self._parts = parts
@@ -70,7 +73,7 @@ class NbdServer:
                 return False
             self._read_exactly(length)
             if option in (_OPTION_INFO, _OPTION_GO):
-                info = _EXPORT_INFO.pack(0, self._parts.size, _HAS_FLAGS | _READ_ONLY)
+                info = _EXPORT_INFO.pack(0, self._parts.size, self.flags)
                 self._reply(option, _INFO, info)
                 self._reply(option, _ACK)
                 if option == _OPTION_GO:

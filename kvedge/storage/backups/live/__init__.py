@@ -1,0 +1,1 @@
+"""Disks that a guest uses while they come back from a backup."""
