@@ -1,8 +1,8 @@
 """What has to be done for a backup whose VM starts at once: a worker serves its disks, and brings them back meanwhile.
 
 Called by the plan of restores. Pure. The VM is made when the worker says that it is ready. From then on the claims are
-the VM's, and the restore goes on until the VM is deleted, or each disk is there and is used without the worker: a worker
-that ends before is followed by another one, however often.
+the VM's, and the restore goes on until the VM is deleted, or each disk is there and is used without the worker: after a
+worker that ends before another one comes, however often.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def _file(path: Path, content: bytes) -> str:
 def _real_disk(source: DiskSource, path: Path) -> DiskSource:
     if source.backing is None:
         _image(str(path), source.format)
-        return replace(source, path=str(path), block=False)
+        return replace(source, path=str(path), block=False, served=False)
     base = f"{path}.backing"
     _image(base, source.backing[1])
     _qemu_img("-f", source.format, "-u", "-b", base, "-F", source.backing[1], str(path), "4M")

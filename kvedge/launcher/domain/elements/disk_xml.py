@@ -130,6 +130,7 @@ def _add_source(element: Element, facts: DiskFacts, context: DomainContext) -> N
     if source.served:
         served = add(element, "source", protocol="nbd", name=LIVE_EXPORT)
         add(served, "host", transport="unix", socket=source.path)
+        add(element, "backingStore")
         return
     place = add(element, "source", **{"dev" if source.block else "file": source.path})
     if facts.disk.lun is not None and facts.disk.lun.reservation:

@@ -12,7 +12,13 @@ from kvedge.controller.backups.run_plan import RunView, plan_run
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotPlan, Told
 from kvedge.resources.codec import JsonObject, decode, decode_json, encode, encode_json
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.protection.backup_job import BACKUP_VARIABLE, BackupJob, BackupOutcome, BackupRecord
+from kvedge.resources.types.protection.backup_job import (
+    BACKUP_VARIABLE,
+    BackupJob,
+    BackupOutcome,
+    BackupRecord,
+    LiveState,
+)
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot, VirtualMachineSnapshotContent
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -84,6 +90,8 @@ class World:
         self.claims: dict[str, PersistentVolumeClaim] = {}
         self.pods: dict[str, Pod] = {}
         self.record: BackupRecord | None = None
+        self.live: LiveState | None = None
+        self.progress = ""
         self.rival = self.refusal = ""
         self.told: list[Told] = []
 
@@ -123,9 +131,15 @@ class World:
         names = {each.claim_name for each in self.restore.status.volumes}
         view = RestoreView(
             self.restore, self.repository, vm, {name: self.claims[name] for name in names if name in self.claims},
-            self.pods.get(f"read-{RESTORE_UID}"), self.pods.get(f"restore-{RESTORE_UID}"), CONFIG, self.record, "token",
+            self.pods.get(f"read-{RESTORE_UID}"), self.pods.get(f"{self.mode}-{RESTORE_UID}"), CONFIG, self.record,
+            "token", progress=self.progress, live=self.live,
         )  # fmt: skip
         return plan_restore(view, self.now)
+
+    @property
+    def mode(self) -> str:
+        """That of the worker which has the restore's claims."""
+        return "serve" if self.restore is not None and self.restore.spec.live else "restore"
 
     def settle(self, which: str = "run") -> SnapshotPlan:
         """Do what the plan says until it says nothing more."""

@@ -275,7 +275,7 @@ def test_a_kill_at_each_step_loses_no_acknowledged_write(tmp_path: Path, monkeyp
 def test_no_byte_of_the_guest_comes_before_its_block_is_known_to_be_on_stable_storage(
     folder: int, backup: Backup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The order that a power cut needs: the block, its sync, its bit, the bit's sync, and only then the guest's bytes."""
+    """The order that a power cut needs: the block, its sync, its bit, the bit's sync, then the guest's bytes."""
     disk = LiveDisk(folder, FACTS, backup)
     log: list[tuple[str, str]] = []
     names = {disk._file: "image", disk._map._file: "map"} if disk._map else {}
