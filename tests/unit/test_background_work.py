@@ -520,6 +520,7 @@ TASKS: dict[str, Callable[[Thrown, pytest.MonkeyPatch], Any]] = {
 # Tested where they are at home, or by one of the above.
 ELSEWHERE = {
     "storage/imports/progress_server.py": "tests/unit/storage/imports/test_progress_server.py",
+    "storage/backups/live/disk_server.py": "tests/unit/launcher/disks/test_returning_disk.py",
     "runtime/serving/connection_acceptor.py": "tests/unit/runtime/serving/test_https_server.py",
     "handler/launchers/launcher_connections.py": "tests.unit.handler.launchers.test_launcher_speech.py",
     "launcher/libvirt/libvirt_events.py": "one call of libvirt in a loop",

@@ -103,6 +103,9 @@ SYNC_THEMSELVES = {
     "kvedge/storage/volumes/directory_driver.py",
     # Syncs the claim's directory after each word beside an image.
     "kvedge/launcher/disks/arriving_disk.py",
+    # Have the claim's directory synced after each name, as it is a descriptor and no path.
+    "kvedge/storage/backups/live/block_map.py",
+    "kvedge/storage/backups/live/live_disk.py",
     # Syncs the claim as a whole.
     "kvedge/storage/imports/sinks/archive_sink.py",
     "kvedge/storage/imports/sinks/import_target.py",

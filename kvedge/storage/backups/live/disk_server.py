@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Final
 
 from kvedge.resources.disks.claim_places import LIVE_SOCKET
-from kvedge.runtime.background import BackgroundThread
+from kvedge.runtime.background import BackgroundThread, passing_thread
 from kvedge.storage.backups.live.live_disk import LiveDisk
 from kvedge.storage.backups.restic_program import BackupFailure
 from kvedge.storage.imports.sinks.nbd_server import ClientGone, NbdServer
@@ -139,7 +139,7 @@ class DiskServer:
                     caller.close()
                     continue
                 self._client = caller
-            threading.Thread(target=self._serve, args=(caller,), name=f"disk-{self._name}", daemon=True).start()
+            passing_thread(f"disk-{self._name}", self._serve, caller)
 
     def _serve(self, caller: socket.socket) -> None:
         try:

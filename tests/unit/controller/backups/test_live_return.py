@@ -1,5 +1,5 @@
 # Tests: kvedge/controller/backups/live_return.py, kvedge/controller/backups/restore_plan.py
-"""A VM that starts from its backup: its worker is there for as long as the guest needs it, and nothing ends too early."""
+"""A VM that starts from its backup: its worker is there while the guest needs it, and nothing ends too early."""
 
 from __future__ import annotations
 
