@@ -16,6 +16,7 @@ import pytest
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.protection.backups import BackupRestore
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from tests.machine.volumes.test_launched_disks import console
 from tests.support.box import Box
 from tests.support.guest_box import guest_box
@@ -103,7 +104,7 @@ def test_a_place_that_is_away_and_a_killed_guest_change_nothing(box: Box, store:
             "the restore says what is wrong",
             60,
         )
-        assert not list((box.data_dir / "volumes").rglob(f"*{restore_of(box, 'away').metadata.uid}*/disk.img"))
+        assert not (place_of(box, "away") / "disk.img").exists()
         snapshot = {
             "apiVersion": "snapshot.kubevirt.io/v1beta1",
             "kind": "VirtualMachineSnapshot",
@@ -141,7 +142,7 @@ def assert_is_whole(box: Box, store: Path, name: str) -> None:
     wait_until(lambda: restore_of(box, name).status.phase == "Succeeded", "nobody needs the worker", 100)
     numbers = {250 + (n * 37) % 3800: n for n in range(2000)}
     told = 0
-    with dumped(store) as was, disk_of(box, name).open("rb") as found:
+    with dumped(store) as was, (place_of(box, name) / "disk.img").open("rb") as found:
         assert was.stdout is not None
         for number in range(SIZE // MIB):
             block, there = was.stdout.read(MIB), found.read(MIB)
@@ -179,10 +180,12 @@ def worker_pid(box: Box) -> int:
     raise AssertionError("no worker")
 
 
-def disk_of(box: Box, name: str) -> Path:
-    claim = restore_of(box, name).status.volumes[0].claim_name
-    (found,) = [each for each in (box.data_dir / "volumes").rglob("disk.img") if claim in str(each)]
-    return found
+def place_of(box: Box, name: str) -> Path:
+    """The directory of the restored claim."""
+    claim = box.client.get(PersistentVolumeClaim, "default", restore_of(box, name).status.volumes[0].claim_name)
+    volume = box.client.get(PersistentVolume, "", claim.spec.volume_name)
+    assert volume.spec.local is not None
+    return Path(volume.spec.local.path)
 
 
 def dumped(store: Path) -> subprocess.Popen[bytes]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kvedge.resources.data_volume_names import PRE_POPULATED
-from kvedge.resources.disks.snapshot_names import METHOD, SEALED_CLAIM, SOURCE_FINALIZER
+from kvedge.resources.disks.snapshot_names import COMES_BACK, METHOD, SEALED_CLAIM, SOURCE_FINALIZER
 from kvedge.resources.types.storage import VolumeResources
 from kvedge.resources.types.vm import VolumeMigrationState, VolumeUpdateState
 from kvedge.resources.types.volumes import HostDisk, Volume
@@ -117,6 +117,8 @@ def _break(world: World, what: str) -> None:
             world.claims["web-data"].metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
         case "without a class":
             world.claims["web-data"].spec.storage_class_name = ""
+        case "coming back":
+            world.claims["web-data"].metadata.annotations[COMES_BACK] = "true"
         case "starting":
             world.run()
             assert world.vmi is not None
@@ -141,6 +143,7 @@ def _break(world: World, what: str) -> None:
         ("going", "source default/web volume is being deleted: data"),
         ("without a class", "source default/web volume has no StorageClass, which would make the claim of its copy: "
          "data"),
+        ("coming back", "source default/web volume still comes back from its backup"),
         ("starting", "source default/web is starting"),
         ("pods", "source default/web is offline but 2 pods using PVCs [virt-launcher-a virt-launcher-b]"),
         ("snapshot", 'snapshot "other" in progress'),

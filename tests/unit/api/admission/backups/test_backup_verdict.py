@@ -50,6 +50,7 @@ def restore(**spec: Any) -> JsonObject:
         repository(url="sftp://user@host.example:2222//srv/backups"),
         restore(volumes=[{"volumeName": "root", "claimName": "old-root"}, {"volumeName": "data"}]),
         restore(backupID=ID, targetName="web2", vmNamespace="old", storageClassName="fast"),
+        restore(live=True),
     ],
 )
 def test_what_is_right_enters(written: JsonObject) -> None:
@@ -60,6 +61,8 @@ def test_what_is_right_enters(written: JsonObject) -> None:
     ("written", "field", "words"),
     [
         (restore(volumes=[{"volumeName": "root"}], targetName="b"), "spec.targetName", "no VM is made"),
+        (restore(volumes=[{"volumeName": "root"}], live=True), "spec.live", "leave out one of live and volumes"),
+        (restore(isolated=True, live=True), "spec.live", "leave out one of live and isolated"),
         (restore(volumes=[{"volumeName": "root"}] * 2), "spec.volumes", "named once"),
         (restore(volumes=[{"volumeName": "root", "claimName": "A b"}]), "spec.volumes[0].claimName", "no name"),
         (restore(volumes=[{"volumeName": "v"}] * 257), "spec.volumes", "at most 256"),
