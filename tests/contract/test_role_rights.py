@@ -58,6 +58,9 @@ _USED_ELSEWHERE = {
     "alarms (controller/test_alarms, under these very rights)": (
         "kvedge:controllers: patch configmaps kvedge-alarms in kvedge-system",
     ),
+    "VMs that run from their backup (machine/volumes/test_live_restores, on one box)": (
+        "kvedge:controllers: patch backuprestores.backup.kvedge.io",
+    ),
     "guests that grow (controller/test_pod_resizes, under these very rights)": (
         "kvedge:controllers: patch pods/resize",
     ),

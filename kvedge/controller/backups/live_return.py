@@ -25,6 +25,7 @@ from kvedge.runtime.clock import rfc3339
 
 # A guest stands meanwhile.
 LOOK_SECONDS: Final = 2.0
+_PAUSE_SECONDS: Final = 3.0
 # restic has the index of the repository in memory, once for each disk.
 _MOST_DISKS: Final = 8
 
@@ -106,6 +107,12 @@ def follow_guest(
     shown = progress or restore.status.progress
     writes = write_status(restore, now, phase="Running", progress=shown, message=text)
     return SnapshotPlan(tuple(writes), (), LOOK_SECONDS)
+
+
+def count_pause(restore: BackupRestore, now: datetime) -> float:
+    """For how long no other worker is made: a guest waits for it, and one that ends at once is not made in a circle."""
+    failed_at = restore.status.attempt_time
+    return _PAUSE_SECONDS - (now - datetime.fromisoformat(failed_at)).total_seconds() if failed_at else 0.0
 
 
 def _describe(worker: Pod, state: LiveState | None) -> str:

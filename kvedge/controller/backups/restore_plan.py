@@ -14,6 +14,7 @@ from typing import Final, Literal
 from kvedge.controller.backups.errand_status import write_status
 from kvedge.controller.backups.live_return import (
     check_live,
+    count_pause,
     follow_guest,
     hold_restore,
     is_done,
@@ -195,6 +196,8 @@ def _plan_live(view: RestoreView, repository: BackupRepository, vm: VirtualMachi
         job = _job(view, repository, "serve")
         if view.vm is None:
             return _begin(view, now, "Restoring", job, claims, repository)
+        if (pause := count_pause(restore, now)) > 0:
+            return SnapshotPlan((), (), pause)
         if view.busy:
             return _wait(view, now, f"task {view.busy} has the repository")
         return SnapshotPlan((Create(worker_pod(restore, job, repository, claims, view.cluster)),))

@@ -8,7 +8,9 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -79,14 +81,41 @@ def store(box: Box, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@contextmanager
+def slowed(box: Box) -> Iterator[None]:
+    """Have restic stand most of the time: what it gives comes as slowly as over a long line."""
+    over = threading.Event()
+
+    def brake() -> None:
+        while not over.is_set():
+            for number, pause in ((signal.SIGSTOP, 0.4), (signal.SIGCONT, 0.1)):
+                for pid in readers(box):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, number)
+                over.wait(pause)
+
+    thread = threading.Thread(target=brake)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        for pid in readers(box):
+            os.kill(pid, signal.SIGCONT)
+
+
 def test_a_guest_boots_from_its_backup_and_keeps_all_it_writes(box: Box, store: Path) -> None:
-    told = box.cli("backup", "restore", "shop", "--from", "usb", "--as", "live", "--live", "--wait", "--timeout", "100")
-    assert told.stdout.splitlines()[-1] == "VM live runs from its backup; its disks are copied behind"
-    box.wait_phase("live", "Running")
-    wait_until(lambda: "found what was kept" in console(box, "live"), "the guest reads its backup", 200)
-    wait_until(lambda: last_number(box, "live") >= 5, "it writes", 60)
-    assert restore_of(box, "live").status.phase == "Running"
-    os.kill(worker_pid(box), signal.SIGKILL)
+    with slowed(box):
+        asked = ("backup", "restore", "shop", "--from", "usb", "--as", "live", "--live")
+        told = box.cli(*asked, "--wait", "--timeout", "100")
+        assert told.stdout.splitlines()[-1] == "VM live runs from its backup; its disks are copied behind"
+        box.wait_phase("live", "Running")
+        wait_until(lambda: "found what was kept" in console(box, "live"), "the guest reads its backup", 200)
+        wait_until(lambda: last_number(box, "live") >= 5, "it writes", 60)
+        assert not (place_of(box, "live") / "disk.img").exists()
+        assert restore_of(box, "live").status.phase == "Running"
+        os.kill(worker_pid(box), signal.SIGKILL)
     before = last_number(box, "live")
     wait_until(lambda: last_number(box, "live") >= before + 20, "the guest goes on with another worker", 120)
     wait_until(lambda: restore_of(box, "live").status.progress == "100.00%", "all is there", 200)
@@ -96,8 +125,9 @@ def test_a_guest_boots_from_its_backup_and_keeps_all_it_writes(box: Box, store: 
 def test_a_place_that_is_away_and_a_killed_guest_change_nothing(box: Box, store: Path) -> None:
     box.cli("backup", "restore", "shop", "--from", "usb", "--as", "away", "--live", "--wait", "--timeout", "100")
     packs, elsewhere = store / "kvedge" / "data", store / "kvedge" / "data-elsewhere"
-    wait_until(lambda: last_number(box, "away") >= 1, "it writes", 200)
-    packs.rename(elsewhere)
+    with slowed(box):
+        wait_until(lambda: last_number(box, "away") >= 1, "it writes", 300)
+        packs.rename(elsewhere)
     try:
         wait_until(
             lambda: "stands where it needs what is not there yet" in restore_of(box, "away").status.message,
@@ -178,6 +208,15 @@ def worker_pid(box: Box) -> int:
             except OSError:
                 continue
     raise AssertionError("no worker")
+
+
+def readers(box: Box) -> list[int]:
+    """What reads the repository for that worker."""
+    try:
+        children = Path(f"/proc/{(pid := worker_pid(box))}/task/{pid}/children").read_text().split()
+        return [int(each) for each in children if b"mount" in Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0")]
+    except (OSError, AssertionError):
+        return []
 
 
 def place_of(box: Box, name: str) -> Path:

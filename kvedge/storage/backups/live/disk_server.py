@@ -92,8 +92,7 @@ class DiskServer:
         self._lock = threading.Lock()
         self._client: socket.socket | None = None
         self._name = name
-        with suppress(FileNotFoundError):
-            os.unlink(LIVE_SOCKET, dir_fd=folder)
+        remove_socket(folder)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             # By the descriptor: the directory's own path may be long.
@@ -118,8 +117,7 @@ class DiskServer:
 
     def stop(self) -> None:
         """Let nobody come any more; a client that is there is cut off."""
-        with suppress(FileNotFoundError):
-            os.unlink(LIVE_SOCKET, dir_fd=self._folder)
+        remove_socket(self._folder)
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -147,3 +145,9 @@ class DiskServer:
         finally:
             with self._lock:
                 self._client = None
+
+
+def remove_socket(folder: int) -> None:
+    """Nobody listens in this directory."""
+    with suppress(FileNotFoundError):
+        os.unlink(LIVE_SOCKET, dir_fd=folder)

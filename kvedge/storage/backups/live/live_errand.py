@@ -17,7 +17,7 @@ from kvedge.resources.types.protection.backup_job import BackupJob, BackupOutcom
 from kvedge.storage.backups.backup_errand import BackupPlaces, find_disk
 from kvedge.storage.backups.live.backup_source import BackupSource
 from kvedge.storage.backups.live.block_map import LiveFacts, MapUnusable, read_content
-from kvedge.storage.backups.live.disk_server import DiskServer
+from kvedge.storage.backups.live.disk_server import DiskServer, remove_socket
 from kvedge.storage.backups.live.live_disk import DiskInUse, LiveDisk, UsedItself, is_there
 from kvedge.storage.backups.restic_client import KeptFile, ResticClient
 from kvedge.storage.backups.restic_program import BackupFailure
@@ -62,6 +62,10 @@ class ServedDisk:
                 undo.callback(self._source.close)
                 self._server = DiskServer(self.disk, folder, volume.name)
                 undo.callback(self._server.stop)
+            except UsedItself:
+                # No worker is there; one that was killed may have left it.
+                remove_socket(folder)
+                raise
             except (DiskInUse, MapUnusable, OSError) as error:
                 raise BackupFailure(f"the disk of volume {volume.name}: {error}") from error
             except ImportFailure as error:

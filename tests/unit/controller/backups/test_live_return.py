@@ -100,6 +100,9 @@ def test_a_worker_that_ends_is_followed_by_another_one_however_often() -> None:
         world.end("serve", BackupOutcome(message="killed", fatal=True), well=False)
         world.live = None
         world.settle("restore")
+        assert WORKER not in world.pods
+        world.wait(5)
+        world.settle("restore")
         assert world.restore is not None
         assert world.restore.status.phase == "Running"
         assert world.pods[WORKER].status.phase != "Failed"
@@ -133,6 +136,8 @@ def test_a_restore_that_is_deleted_stays_until_its_guest_does_not_need_it() -> N
     assert world.restore is not None
     world.restore.metadata.deletion_timestamp = "2026-01-02T03:04:05Z"
     world.end("serve", BackupOutcome(message="killed"), well=False)
+    world.settle("restore")
+    world.wait(5)
     world.settle("restore")
     assert WORKER in world.pods
     assert RETURN_FINALIZER in world.restore.metadata.finalizers

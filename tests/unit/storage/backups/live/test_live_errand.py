@@ -134,6 +134,24 @@ def test_a_complete_disk_is_served_to_the_guest_of_before_without_the_place(
     assert states[0].complete
 
 
+def test_a_disk_that_its_guest_has_itself_needs_no_worker(stored: Path, claim: Path) -> None:
+    with worker(stored, claim, 0.0) as process:
+        assert process.wait(60) == 0
+    (claim / ".nbd").touch()
+    words = ["qemu-io", "-f", "raw", str(claim / "disk.img")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as guest:
+        assert guest.stdin is not None
+        assert guest.stdout is not None
+        guest.stdin.write("read 0 512\n")
+        guest.stdin.flush()
+        assert "read 512/512" in guest.stdout.readline()
+        client = ResticClient(str(stored / "kvedge"), stored / "secret")
+        outcome = serve_disks(make_job(), client, BackupPlaces(claim.parent), ImportProgress(), lambda state: None)
+        guest.stdin.close()
+    assert outcome.size == SIZE
+    assert [each.name for each in claim.iterdir()] == ["disk.img"]
+
+
 def _noted(states: list[LiveState], most: int) -> Callable[[LiveState], None]:
     def note(state: LiveState) -> None:
         states.append(state)
