@@ -367,7 +367,7 @@ class NodeAgent:
             clock=self._clock,
             queue=queue,
             history=StoreHistory(self._client, followed.pods),
-            resizing=Resizing(partial(self._find_lacks, followed.nodes), followed.pods.list),
+            resizing=Resizing(partial(self._find_lacks, followed.nodes), followed.pods.list, self._pods.get),
         )
         return _PodWork(made, pulls, ReconcileLoop("pods", made.reconcile, WORKERS, queue))
 

@@ -6,14 +6,15 @@ next agent goes on from there. On one box nothing but the Pod's cgroups has to c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kvedge.resources.codec import decode, encode
-from kvedge.resources.meta import Condition
+from kvedge.resources.meta import Condition, condition
 from kvedge.resources.moves.pod_room import DEFERRED, INFEASIBLE, RESIZE_IN_PROGRESS, RESIZE_PENDING
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Container, Pod, ResourceAmounts
@@ -29,11 +30,15 @@ _LOOK_AGAIN_SECONDS: Final = 5.0
 @dataclass(frozen=True, slots=True)
 class Resizing:
     """Finds whether the node has room: `find_lacks(pod, others)` says what of it is too small for a Pod beside others;
-    `list_pods()` are all Pods.
+    `list_pods()` are all Pods, and `find_local(uid)` is what this agent knows of one.
+
+    One Pod at a time is judged and given its size: two that both fit alone may not fit together.
     """
 
     find_lacks: Callable[[Pod, Sequence[Pod]], Sequence[str]]
     list_pods: Callable[[], Sequence[Pod]]
+    find_local: Callable[[str], LocalPod | None]
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def refuse(self, pod: Pod) -> Condition | None:
         """The condition of a Pod that cannot be as large as it asks for now, or ever; None when it can."""
@@ -41,18 +46,86 @@ class Resizing:
         if alone:
             text = f"Node didn't have enough capacity: {', '.join(alone)}"
             return Condition(type=RESIZE_PENDING, status="True", reason=INFEASIBLE, message=text)
-        others = [
-            each
-            for each in self.list_pods()
-            if each.spec.node_name == pod.spec.node_name
-            and each.metadata.uid != pod.metadata.uid
-            and each.status.phase not in FINAL_POD_PHASES
-        ]
-        beside = self.find_lacks(pod, others)
+        beside = self.find_lacks(pod, self._list_beside(pod))
         if not beside:
             return None
         text = f"Node didn't have enough resource: {', '.join(beside)}"
         return Condition(type=RESIZE_PENDING, status="True", reason=DEFERRED, message=text)
+
+    def _list_beside(self, pod: Pod) -> list[Pod]:
+        """The other Pods, each with what is set aside for it, as a kubelet counts them: what one waits for is no
+        other's.
+
+        Of those that wait, the one that waits longest comes first: if it fits by now, its new size is counted.
+        """
+        others = {
+            each.metadata.uid: each
+            for each in self.list_pods()
+            if each.spec.node_name == pod.spec.node_name
+            and each.metadata.uid != pod.metadata.uid
+            and each.status.phase not in FINAL_POD_PHASES
+        }
+        found = {uid: self._as_held(each) for uid, each in others.items()}
+        for each in sorted(filter(_waits, others.values()), key=_waits_since):
+            if _waits(pod) and _waits_since(pod) < _waits_since(each):
+                break
+            uid = each.metadata.uid
+            larger = _with_larger(each, found[uid])
+            if not self.find_lacks(
+                larger, [pod_as_held(pod, self.find_local(pod.metadata.uid)), *_without(found, uid)]
+            ):
+                found[uid] = larger
+        return list(found.values())
+
+    def _as_held(self, pod: Pod) -> Pod:
+        return pod_as_held(pod, self.find_local(pod.metadata.uid))
+
+
+def _without(pods: Mapping[str, Pod], uid: str) -> list[Pod]:
+    return [each for name, each in pods.items() if name != uid]
+
+
+def _waits(pod: Pod) -> bool:
+    """Whether the node had no room for the Pod when it last looked, and will look again."""
+    found = condition(pod.status.conditions, RESIZE_PENDING)
+    is_deferred = found is not None and found.status == "True" and found.reason == DEFERRED
+    return is_deferred and pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
+
+
+def _waits_since(pod: Pod) -> tuple[str, str]:
+    found = condition(pod.status.conditions, RESIZE_PENDING)
+    return "" if found is None else found.last_transition_time or "", pod.metadata.uid
+
+
+def _with_larger(pod: Pod, held: Pod) -> Pod:
+    """The Pod with what it asks for, and no less than what it has."""
+    has = {item.name: item.resources for item in (*held.spec.init_containers, *held.spec.containers)}
+
+    def join(container: Container) -> Container:
+        mine, others = container.resources, has[container.name]
+        requests = {**others.requests, **mine.requests}
+        for name, amount in others.requests.items():
+            requests[name] = max(amount, requests[name], key=parse_quantity)
+        return replace(container, resources=replace(mine, requests=requests))
+
+    return replace(pod, spec=replace(pod.spec, containers=[join(each) for each in pod.spec.containers]))
+
+
+def pod_as_held(pod: Pod, local: LocalPod | None) -> Pod:
+    """The Pod as large as what is set aside for it, whatever it asks for by now."""
+    if local is None:
+        return pod
+    sizes = sizes_of(local)
+
+    def shrink(container: Container) -> Container:
+        size = sizes.get(container.name)
+        if size is None:
+            return container
+        resources = replace(container.resources, requests=dict(size.requests), limits=dict(size.limits))
+        return replace(container, resources=resources)
+
+    init, main = map(shrink, pod.spec.init_containers), map(shrink, pod.spec.containers)
+    return replace(pod, spec=replace(pod.spec, init_containers=list(init), containers=list(main)))
 
 
 def follow_size(resizing: Resizing, places: Places, local: LocalPod) -> float | None:
@@ -63,14 +136,15 @@ def follow_size(resizing: Resizing, places: Places, local: LocalPod) -> float | 
     if local.pod.metadata.deletion_timestamp is not None or has_size(local):
         local.resize = None
         return None
-    refused = None if _only_shrinks(local) else resizing.refuse(local.pod)
-    problem = "" if refused is not None else _apply(places, local)
-    if problem:
-        refused = Condition(type=RESIZE_IN_PROGRESS, status="True", reason="Error", message=problem)
-    local.resize = refused
-    if refused is not None:
-        return _LOOK_AGAIN_SECONDS
-    note_size(local)
+    with resizing.lock:
+        refused = None if _only_shrinks(local) else resizing.refuse(local.pod)
+        problem = "" if refused is not None else _apply(places, local)
+        if problem:
+            refused = Condition(type=RESIZE_IN_PROGRESS, status="True", reason="Error", message=problem)
+        local.resize = refused
+        if refused is not None:
+            return _LOOK_AGAIN_SECONDS
+        note_size(local)
     return None
 
 
@@ -83,8 +157,8 @@ def sizes_of(local: LocalPod) -> dict[str, ResourceAmounts]:
     """What is set aside for the Pod's containers, by name."""
     spec = local.record.pod.get("spec") or {}
     found: dict[str, ResourceAmounts] = {}
-    for field in ("initContainers", "containers"):
-        for item in spec.get(field) or []:
+    for kind in ("initContainers", "containers"):
+        for item in spec.get(kind) or []:
             said = item.get("resources") or {}
             amounts = {name: said[name] for name in ("requests", "limits") if name in said}
             found[item["name"]] = decode(ResourceAmounts, amounts)
@@ -102,14 +176,14 @@ def note_size(local: LocalPod) -> None:
     wanted = {item.name: item.resources for item in (*local.pod.spec.init_containers, *local.pod.spec.containers)}
 
     def resize(containers: list[Container]) -> list[Container]:
-        return [msgspec.structs.replace(item, resources=wanted.get(item.name, item.resources)) for item in containers]
+        return [replace(item, resources=wanted.get(item.name, item.resources)) for item in containers]
 
-    spec = msgspec.structs.replace(
+    spec = replace(
         known.spec,
         containers=resize(known.spec.containers),
         init_containers=resize(known.spec.init_containers),
     )
-    local.record.pod = encode(msgspec.structs.replace(known, spec=spec))
+    local.record.pod = encode(replace(known, spec=spec))
 
 
 def _amounts(container: Container) -> ResourceAmounts:
