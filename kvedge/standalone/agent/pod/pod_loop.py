@@ -177,11 +177,7 @@ class PodLoop:
             return None
         if not any(isinstance(state, Running) for state in self._states(local).values()):
             return None
-        wait = follow_size(self.resizing, self.steps.places, local)
-        if wait is None:
-            # Not each time that it is looked whether there is room by now.
-            _write_down(local)
-        return wait
+        return follow_size(self.resizing, self.steps.places, local, lambda it: write_pod_record(it.files, it.record))
 
     def _note_gone(self, local: LocalPod) -> None:
         if not local.record.forgotten and self.history.has_forgotten(local.record):

@@ -128,24 +128,35 @@ def pod_as_held(pod: Pod, local: LocalPod | None) -> Pod:
     return replace(pod, spec=replace(pod.spec, init_containers=list(init), containers=list(main)))
 
 
-def follow_size(resizing: Resizing, places: Places, local: LocalPod) -> float | None:
-    """Give the Pod its size, and note it in the record; in how many seconds to look again, None when it has it.
+def follow_size(
+    resizing: Resizing, places: Places, local: LocalPod, write_down: Callable[[LocalPod], None]
+) -> float | None:
+    """Give the Pod its size, and have its record written down; in how many seconds to look again, None when it has it.
 
-    The caller writes the record down.
+    A size that is not written down is not given: the next agent would take it back from a guest that has grown.
     """
     if local.pod.metadata.deletion_timestamp is not None or has_size(local):
         local.resize = None
         return None
     with resizing.lock:
         refused = None if _only_shrinks(local) else resizing.refuse(local.pod)
-        problem = "" if refused is not None else _apply(places, local)
-        if problem:
-            refused = Condition(type=RESIZE_IN_PROGRESS, status="True", reason="Error", message=problem)
-        local.resize = refused
-        if refused is not None:
-            return _LOOK_AGAIN_SECONDS
-        note_size(local)
-    return None
+        problem = "" if refused is not None else _apply(places, local) or _note(local, write_down)
+    if problem:
+        refused = Condition(type=RESIZE_IN_PROGRESS, status="True", reason="Error", message=problem)
+    local.resize = refused
+    return None if refused is None else _LOOK_AGAIN_SECONDS
+
+
+def _note(local: LocalPod, write_down: Callable[[LocalPod], None]) -> str:
+    """Note the Pod's size; what is in the way, or nothing."""
+    before = local.record.pod
+    note_size(local)
+    try:
+        write_down(local)
+    except OSError as error:
+        local.record.pod = before
+        return f"the Pod's record cannot be written: {error}"
+    return ""
 
 
 def amounts_of(pod: Pod) -> dict[str, ResourceAmounts]:

@@ -49,6 +49,7 @@ from kvedge.standalone.agent.pod.pod_plan import (
     Step,
 )
 from kvedge.standalone.agent.pod.pod_record import write_pod_record
+from kvedge.standalone.agent.pod.pod_resizing import pod_as_held
 from kvedge.standalone.agent.warm.warm_starts import WarmStarts
 from kvedge.storage.image_errors import ImageError
 
@@ -127,13 +128,14 @@ class PodSteps:
 
     def _limit_cpu(self, local: LocalPod) -> bool:
         uid = local.files.uid
-        return self.places.cgroups.limit_cpu(uid, self.places.limits_of(local.pod, uid))
+        return self.places.cgroups.limit_cpu(uid, self.places.limits_of(pod_as_held(local.pod, local), uid))
 
     def _make_place(self, local: LocalPod) -> None:
         other = self.pods.claim(local)
         if other:
             raise StepError("FailedCreatePodSandBox", ImageProblem(_CREATING, f"waiting for the end of pod {other}"))
-        pod, uid = local.pod, local.files.uid
+        # One that waits for more has what was set aside for it, also with the next agent.
+        pod, uid = pod_as_held(local.pod, local), local.files.uid
         volumes = {item.name: item.image.reference for item in pod.spec.volumes if item.image is not None}
         trees = {name: Path(self.pulls.image(uid, reference).tree) for name, reference in volumes.items()}
         containers = (*pod.spec.init_containers, *pod.spec.containers)

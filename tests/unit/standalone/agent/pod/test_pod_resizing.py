@@ -13,7 +13,7 @@ from kvedge.resources.types.core import Pod
 from kvedge.resources.values.quantities import parse_quantity
 from kvedge.standalone.agent.container.cgroups import CgroupLimits
 from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
-from kvedge.standalone.agent.pod.pod_record import new_record
+from kvedge.standalone.agent.pod.pod_record import new_record, read_record, write_pod_record
 from kvedge.standalone.agent.pod.pod_resizing import Resizing, follow_size, has_size
 from tests.support.builders import plain_pod
 
@@ -47,6 +47,7 @@ class Box:
     def __init__(self, tmp_path: Path, **gib: int) -> None:
         self.pods = LocalPods(tmp_path)
         self.seconds = 0
+        self.is_full = False
         for name, amount in gib.items():
             pod = a_pod(name)
             pod.metadata.name, pod.status.phase = name, "Running"
@@ -62,6 +63,11 @@ class Box:
         total = sum(parse_quantity(each.spec.containers[0].resources.requests["memory"]) for each in (pod, *others))
         return ["Insufficient memory"] if total > BOX_GIB << 30 else []
 
+    def _write(self, local: LocalPod) -> None:
+        if self.is_full:
+            raise OSError(28, "No space left on device")
+        write_pod_record(local.files, local.record)
+
     def local(self, name: str) -> LocalPod:
         found = self.pods.get(name)
         assert found is not None
@@ -73,7 +79,7 @@ class Box:
     def look(self, name: str) -> str:
         """The Pod's worker looks, and writes the Pod's status; what it says."""
         local = self.local(name)
-        follow_size(self.resizing, self.places, local)
+        follow_size(self.resizing, self.places, local, self._write)
         before = condition(local.pod.status.conditions, "PodResizePending")
         self.seconds += 1
         if local.resize is not None:
@@ -132,3 +138,18 @@ def test_one_that_does_not_wait_keeps_its_size_and_no_place(tmp_path: Path, what
         pod.status.conditions = [Condition(type="PodResizePending", status="True", reason="Infeasible")]
     box.ask("b", 3)
     assert box.look("b") == "has it"
+
+
+def test_a_size_that_cannot_be_written_down_is_not_given(tmp_path: Path) -> None:
+    box = Box(tmp_path, a=2)
+    box.ask("a", 4)
+    box.is_full = True
+    assert box.look("a") == "Error"
+    local = box.local("a")
+    assert local.resize is not None
+    assert "record cannot be written: [Errno 28]" in local.resize.message
+    box.is_full = False
+    assert box.look("a") == "has it"
+    record = read_record(local.files)
+    assert record is not None
+    assert record.decode_pod().spec.containers[0].resources.requests["memory"] == "4Gi"
