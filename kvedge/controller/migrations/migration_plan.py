@@ -47,6 +47,7 @@ from kvedge.controller.migrations.target_wait import PREPARE_SECONDS, Wait, find
 from kvedge.controller.vmi.interface_status import plan_networks
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
 from kvedge.controller.vmi.launcher_pods import has_moved, is_target, launcher_of
+from kvedge.controller.vmi.resizing.guest_size import outgrows, size_of
 from kvedge.resources.disks.moved_volumes import as_moved
 from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
 from kvedge.resources.moves.crossing_rules import find_crossing_refusal
@@ -221,6 +222,8 @@ def _find_change(vmi: VirtualMachineInstance, target: Pod) -> str:
         return f"the claims of the VMI's volumes have changed while the target pod started: PVC {claim} is not there"
     if plan_networks(vmi, target) is not None:
         return "the VMI's networks have changed while the target pod started: migrate again"
+    if outgrows(vmi, target):
+        return f"the guest has grown while the target pod started, to {size_of(vmi)}: migrate again"
     return find_refusal(vmi) or ""
 
 

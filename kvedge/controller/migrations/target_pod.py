@@ -15,6 +15,7 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes
 from kvedge.controller.vmi.launcher_pod.memory_overhead import INCOMING_DAEMON
+from kvedge.controller.vmi.resizing.guest_size import as_large, made_for
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.names import CREATED_BY, HOST_NAME, MEMORY_OVERHEAD
@@ -44,6 +45,8 @@ def target_pod(
 
     `avoided` are host names of nodes that cannot take it.
     """
+    # A guest that comes from another box is as large as its VMI here says.
+    vmi = vmi if source is None else as_large(vmi)
     made = launcher_pod(vmi, config, claims)
     uid, pins = migration.job, {} if source is None else _find_pins(source)
     metadata = msgspec.structs.replace(
@@ -53,6 +56,7 @@ def target_pod(
         annotations={
             **made.metadata.annotations,
             MIGRATION_JOB_NAME: migration.metadata.name,
+            **made_for(vmi),
             MEMORY_OVERHEAD: str(overhead_bytes(vmi, config) + INCOMING_DAEMON),
         },
     )

@@ -43,6 +43,15 @@ def is_target(pod: Pod) -> bool:
     return MIGRATION_JOB_UID in pod.metadata.labels
 
 
+def awaits_guest(vmi: VirtualMachineInstance, pods: Sequence[Pod]) -> bool:
+    """Whether there is a Pod that the guest is to come to, also before the migration is handed over."""
+    state, launcher = vmi.status.migration_state, launcher_of(vmi, pods)
+    left = "" if state is None else state.source_pod
+    return any(
+        is_target(pod) and not is_over(pod) and pod is not launcher and pod.metadata.name != left for pod in pods
+    )
+
+
 def is_over(pod: Pod) -> bool:
     """Whether nothing new begins in a Pod: it has ended, or is told to."""
     return pod.metadata.deletion_timestamp is not None or has_ended(pod)

@@ -28,7 +28,7 @@ from kvedge.controller.vmi.launcher_pod_status import (
     has_ready_containers,
     start_failure,
 )
-from kvedge.controller.vmi.launcher_pods import is_moving, is_over, launcher_of, list_active, target_of
+from kvedge.controller.vmi.launcher_pods import awaits_guest, is_moving, is_over, launcher_of, list_active, target_of
 from kvedge.controller.vmi.pending_networks import with_pending_networks
 from kvedge.controller.vmi.resizing.resize_plan import plan_resize, plan_room
 from kvedge.controller.vmi.switched_networks import look_elsewhere, mark_switched
@@ -164,7 +164,9 @@ def _plan_handed_over(view: VmiView, config: ClusterConfig, now: datetime) -> Vm
     elsewhere = look_elsewhere(vmi, pod)
     conditions, again = with_pending_networks(vmi, status, now, elsewhere)
     active = list_active(vmi, view.pods)
-    room = plan_room(vmi, pod, config)
+    # A Pod that waits for the guest was made for the guest of now: it grows once it is there, or stays.
+    awaited = awaits_guest(vmi, view.pods)
+    room = vmi.status.pod_room if awaited else plan_room(vmi, pod, config)
     status = msgspec.structs.replace(status, conditions=conditions, active_pods=active, pod_room=room)
     ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
     left, later = plan_left_pods(view, now)
@@ -180,7 +182,8 @@ def _plan_handed_over(view: VmiView, config: ClusterConfig, now: datetime) -> Vm
     meta = {**end_label(vmi).get("metadata", {}), **mark_switched(vmi, elsewhere)}
     written = patch_vmi(vmi, status, {"metadata": meta} if meta else {})
     # Last, as a refusal ends the pass: what was said of one before is on the VMI by then.
-    actions = (*ended, *left, *written, *_set_gate(vmi, pod, now), *others, *plan_resize(vmi, pod, config))
+    resized = () if awaited else plan_resize(vmi, pod, config)
+    actions = (*ended, *left, *written, *_set_gate(vmi, pod, now), *others, *resized)
     return VmiPlan(actions, find_news(vmi, pod, status), min_seconds(again, later))
 
 

@@ -16,6 +16,7 @@ import msgspec
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resources
 from kvedge.controller.vmi.launcher_pods import is_moving, is_over
+from kvedge.controller.vmi.resizing.guest_size import memory_status, vcpus_now
 from kvedge.controller.vmi.vmi_view import ResizePod
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.moves.pod_room import (
@@ -29,7 +30,7 @@ from kvedge.resources.moves.pod_room import (
 )
 from kvedge.resources.types.core import Container, ContainerStatus, Pod, ResourceAmounts
 from kvedge.resources.types.vmi import PodRoom, VirtualMachineInstance
-from kvedge.resources.values.quantities import Quantity, QuantityError, format_bytes, parse_bytes, parse_quantity
+from kvedge.resources.values.quantities import Quantity, format_bytes, parse_bytes, parse_quantity
 from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
 
 # What a Pod may have more or less of while it runs.
@@ -84,10 +85,10 @@ def _is_followed(vmi: VirtualMachineInstance, pod: Pod) -> bool:
 
 
 def _changes(vmi: VirtualMachineInstance) -> bool:
-    vcpus, memory = _vcpus_now(vmi), vmi.spec.domain.memory
+    vcpus, memory = vcpus_now(vmi), vmi.spec.domain.memory
     if vcpus and vcpus != vcpu_count(vmi.spec.domain):
         return True
-    requested = _memory_status(vmi, "guest_requested")
+    requested = memory_status(vmi, "guest_requested")
     # Sizes of guests that keep their memory may be rounded up.
     return bool(memory and memory.max_guest and requested) and requested != guest_memory_bytes(vmi.spec.domain)
 
@@ -98,7 +99,7 @@ def _size(vmi: VirtualMachineInstance, container: Container, config: ClusterConf
     requests = {name: wanted.requests[name] for name in _RESIZED if name in wanted.requests}
     limits = {name: amount for name, amount in wanted.limits.items() if name in _RESIZED}
     # What it was asked to have it may take at any moment.
-    has = max(_memory_status(vmi, "guest_current"), _memory_status(vmi, "guest_requested"))
+    has = max(memory_status(vmi, "guest_current"), memory_status(vmi, "guest_requested"))
     if has > guest_memory_bytes(vmi.spec.domain):
         # The guest has not given back what it is to give back.
         _keep_larger(requests, present.requests, "memory")
@@ -110,7 +111,7 @@ def _size(vmi: VirtualMachineInstance, container: Container, config: ClusterConf
     if "cpu" in present.limits and "cpu" not in limits:
         limits["cpu"] = present.limits["cpu"]
         # One that leaves the guest less than its vCPUs is meant to.
-        if parse_quantity(limits["cpu"]) >= (_vcpus_now(vmi) or math.inf):
+        if parse_quantity(limits["cpu"]) >= (vcpus_now(vmi) or math.inf):
             _keep_larger(limits, {"cpu": str(vcpu_count(vmi.spec.domain))}, "cpu")
         _keep_larger(limits, requests, "cpu")
     return ResourceAmounts(requests=requests, limits=limits)
@@ -179,8 +180,8 @@ def _explain(found: Condition | None) -> tuple[str, str]:
 
 def _room_before(vmi: VirtualMachineInstance) -> PodRoom:
     """What the Pod was made for: what its guest has."""
-    memory = _memory_status(vmi, "guest_requested") or guest_memory_bytes(vmi.spec.domain)
-    vcpus = _vcpus_now(vmi) or vcpu_count(vmi.spec.domain)
+    memory = memory_status(vmi, "guest_requested") or guest_memory_bytes(vmi.spec.domain)
+    vcpus = vcpus_now(vmi) or vcpu_count(vmi.spec.domain)
     return PodRoom(node=vmi.status.node_name, vcpus=vcpus, memory=format_bytes(memory))
 
 
@@ -193,19 +194,6 @@ def _lower(room: PodRoom, vmi: VirtualMachineInstance) -> PodRoom:
         return room
     least = min(memory, room_bytes(room))
     return msgspec.structs.replace(room, vcpus=min(vcpus, room.vcpus), memory=format_bytes(least))
-
-
-def _vcpus_now(vmi: VirtualMachineInstance) -> int:
-    has = vmi.status.current_cpu_topology
-    return 0 if has is None else has.sockets * has.cores * has.threads
-
-
-def _memory_status(vmi: VirtualMachineInstance, name: str) -> int:
-    told = None if vmi.status.memory is None else getattr(vmi.status.memory, name)
-    try:
-        return 0 if told is None else parse_bytes(told)
-    except QuantityError:
-        return 0
 
 
 def _compute_of(pod: Pod) -> Container | None:

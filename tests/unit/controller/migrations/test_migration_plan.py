@@ -21,14 +21,15 @@ from kvedge.controller.migrations.migration_view import (
     Release,
     RequestAbort,
 )
+from kvedge.controller.migrations.target_pod import target_pod
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import VMI_FINALIZER
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.migrations import MIGRATION_JOB_UID, MigrationState
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import CpuTopology, MemoryStatus, PodRoom, VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
-from tests.support.builders import NOW, POD_UID, a_pod, a_vmi, patched
+from tests.support.builders import CONFIG, NOW, POD_UID, a_pod, a_vmi, patched
 from tests.support.migrating import SOURCE, TARGET, a_migrating_vmi, a_migration, a_target_pod
 
 MOMENT = rfc3339(NOW)
@@ -226,6 +227,52 @@ def test_a_guest_that_has_changed_since_its_target_was_made_does_not_move_there(
     assert kinds(plan) == ["ConfirmFree", "PatchStatus", "DeleteTarget"]
     assert phase_of(plan) == "Failed"
     assert told(plan) == [expected]
+
+
+def a_growing_guest(sockets: int, memory: str, requested: str, room: PodRoom | None = None) -> VirtualMachineInstance:
+    """One that has two vCPUs and as much memory as it was asked to have, and is to have others."""
+    vmi = with_spec(
+        {"domain": {"cpu": {"sockets": sockets, "cores": 1}, "memory": {"guest": memory, "maxGuest": "8Gi"}}}
+    )
+    vmi.status.current_cpu_topology = CpuTopology(sockets=2, cores=1, threads=1)
+    vmi.status.memory = MemoryStatus(guest_at_boot="1Gi", guest_current=requested, guest_requested=requested)
+    vmi.status.pod_room = room
+    return vmi
+
+
+@pytest.mark.parametrize(
+    ("made_for", "now", "moves"),
+    [
+        pytest.param(a_growing_guest(2, "1Gi", "1Gi"), a_growing_guest(2, "1Gi", "1Gi"), True, id="as it was"),
+        pytest.param(a_growing_guest(1, "1Gi", "1Gi"), a_growing_guest(1, "1Gi", "1Gi"), True, id="more than it is to"),
+        pytest.param(a_growing_guest(2, "1Gi", "1Gi"), a_growing_guest(4, "4Gi", "1Gi"), True, id="is to grow"),
+        pytest.param(a_growing_guest(2, "1Gi", "1Gi"), a_growing_guest(2, "4Gi", "4Gi"), False, id="has more memory"),
+        pytest.param(
+            a_growing_guest(2, "1Gi", "1Gi"),
+            a_growing_guest(4, "1Gi", "1Gi", PodRoom(node="node-1", vcpus=4, memory="1Gi")),
+            False,
+            id="may plug CPUs in",
+        ),
+        pytest.param(a_growing_guest(2, "1Gi", "4Gi"), a_growing_guest(2, "1Gi", "4Gi"), True, id="gives memory back"),
+    ],
+)
+def test_a_guest_comes_to_no_pod_that_was_made_for_a_smaller_one(made_for, now, moves):
+    now.status.node_name = made_for.status.node_name = "node-1"
+    target = a_target_pod(made_for)
+    target.metadata.annotations |= target_pod(
+        made_for, a_migration(), source_pod(made_for), CONFIG, {}
+    ).metadata.annotations
+    plan = planned(a_migration("Scheduled"), now, source_pod(now), target)
+    assert ("HandOver" in kinds(plan)) == moves
+    if not moves:
+        assert kinds(plan) == ["ConfirmFree", "PatchStatus", "DeleteTarget"]
+        assert "the guest has grown while the target pod started, to " in told(plan)[0]
+
+
+def test_a_guest_that_has_changed_comes_to_no_pod_of_an_earlier_controller():
+    vmi = a_growing_guest(2, "1Gi", "1Gi", PodRoom(node="node-1", vcpus=2, memory="1Gi"))
+    plan = planned(a_migration("Scheduled"), vmi, source_pod(vmi), a_target_pod(vmi))
+    assert kinds(plan) == ["ConfirmFree", "PatchStatus", "DeleteTarget"]
 
 
 def test_a_target_on_the_guests_own_node_is_refused():

@@ -19,7 +19,8 @@ from kvedge.resources.types.migrations import (
     VirtualMachineInstanceMigration,
     VirtualMachineInstanceMigrationSpec,
 )
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import MemoryStatus, VirtualMachineInstance
+from kvedge.resources.values.quantities import parse_bytes
 from tests.support.builders import CONFIG, VMI_UID, a_pod, a_vmi, patched
 from tests.support.migrating import MIGRATION_UID
 
@@ -140,3 +141,19 @@ def test_images_are_those_that_the_source_runs(image, image_id, expected):
     assert [container.image for container in pod.spec.init_containers] == [expected]
     mounted = made(vmi, source)
     assert [volume.image.reference for volume in mounted.spec.volumes if volume.image is not None] == [expected]
+
+
+def test_a_guest_that_has_not_given_memory_back_comes_to_a_pod_with_all_of_it():
+    domain = {
+        "cpu": {"sockets": 1, "cores": 1, "threads": 1},
+        "memory": {"guest": "2Gi", "maxGuest": "8Gi"},
+        "resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": "2Gi"}},
+    }
+    vmi = a_guest({"domain": domain})
+    given_back = made(vmi).spec.containers[0].resources
+    vmi.status.memory = MemoryStatus(guest_at_boot="1Gi", guest_current="4Gi", guest_requested="2Gi")
+    resources = made(vmi).spec.containers[0].resources
+    for large, small in ((resources.requests, given_back.requests), (resources.limits, given_back.limits)):
+        assert parse_bytes(large["memory"]) - parse_bytes(small["memory"]) >= 2 << 30
+    vmi.status.memory.guest_current = "2Gi"
+    assert made(vmi).spec.containers[0].resources == given_back

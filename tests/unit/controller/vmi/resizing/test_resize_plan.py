@@ -8,6 +8,8 @@ import pytest
 
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resources
 from kvedge.controller.vmi.resizing.resize_plan import plan_resize, plan_room
+from kvedge.controller.vmi.vmi_plan import plan_vmi
+from kvedge.controller.vmi.vmi_view import PatchVmi, ResizePod, VmiView
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.core import Container, ContainerStatus, Pod, ResourceAmounts
@@ -15,7 +17,8 @@ from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vmi import CpuTopology, MemoryStatus, PodRoom, VirtualMachineInstance
 from kvedge.resources.values.quantities import parse_bytes, parse_quantity
-from tests.support.builders import CONFIG, a_pod, a_vmi
+from tests.support.builders import CONFIG, NOW, a_pod, a_vmi
+from tests.support.migrating import a_target_pod
 
 MIB = 1 << 20
 
@@ -239,3 +242,19 @@ def test_a_controller_that_begins_anew_finds_itself_where_the_one_before_was() -
             reported(pod)
     held, given = PodRoom(node="n1", vcpus=1, memory="1Gi"), PodRoom(node="n1", vcpus=4, memory="1Gi")
     assert steps == [(held, 1), (held, 0), (given, 0), (given, 0)]
+
+
+def test_a_guest_does_not_grow_while_a_pod_waits_for_it_that_was_made_before() -> None:
+    vmi = a_guest(4)
+    source, target = its_pod(a_guest()), a_target_pod(vmi, "Pending", "")
+
+    def orders(*pods: Pod) -> list[str]:
+        actions = plan_vmi(VmiView(vmi, pods), CONFIG, NOW).actions
+        written = [each.body.get("status", {}) for each in actions if isinstance(each, PatchVmi)]
+        told = ["room" for status in written if "podRoom" in status]
+        return told + [type(each).__name__ for each in actions if isinstance(each, ResizePod)]
+
+    assert orders(source) == ["room", "ResizePod"]
+    assert orders(source, target) == []
+    target.status.phase = "Failed"
+    assert orders(source, target) == ["room", "ResizePod"]
