@@ -18,6 +18,8 @@ RESIZE_IN_PROGRESS: Final = "PodResizeInProgress"
 DEFERRED: Final = "Deferred"
 INFEASIBLE: Final = "Infeasible"
 RESIZE_FAILED: Final = "ResizeFailed"
+# The Pod's size is on its way, which is nothing to tell; without any reason the Pod is as its guest is to be.
+RESIZING: Final = "Resizing"
 OVER_QUOTA: Final = "QuotaExceeded"
 REFUSED: Final = "ResizeRefused"
 NOT_SERVED: Final = "ResizeNotServed"

@@ -7,6 +7,7 @@ until it does, and one whose Pod has grown may take what there is: the Pod that 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -17,7 +18,8 @@ from kvedge.resources.values.quantities import Quantity, QuantityError, format_b
 from kvedge.resources.vmi_facts import UnreadableCpus, guest_memory_bytes, topology_of, vcpu_count
 
 # On a Pod that a guest comes to.
-_MADE_FOR = "kvedge.io/made-for-guest"
+_MADE_FOR: Final = "kvedge.io/made-for-guest"
+_LONGEST: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,20 @@ def made_for(vmi: VirtualMachineInstance) -> dict[str, str]:
 
 def outgrows(vmi: VirtualMachineInstance, target: Pod) -> bool:
     """Whether the guest is larger by now than the one that the Pod was made for."""
-    has, vcpus_and_memory = size_of(vmi), target.metadata.annotations.get(_MADE_FOR, "").split()
-    if len(vcpus_and_memory) != 2 or not all(each.isdecimal() for each in vcpus_and_memory):
+    made = _read_mark(target)
+    if made is None:
         # An earlier controller made it, for what the VMI said then: a guest that keeps its size has room in it.
         return vmi.status.pod_room is not None
-    vcpus, memory = map(int, vcpus_and_memory)
-    return not has.fits(GuestSize(vcpus, memory))
+    return not size_of(vmi).fits(made)
+
+
+def is_made_for(vmi: VirtualMachineInstance, pod: Pod) -> bool:
+    """Whether the guest came to the Pod, which was made for just what it is to have."""
+    return _read_mark(pod) == GuestSize(vcpu_count(vmi.spec.domain), guest_memory_bytes(vmi.spec.domain))
+
+
+def _read_mark(pod: Pod) -> GuestSize | None:
+    said = pod.metadata.annotations.get(_MADE_FOR, "").split()
+    if len(said) != 2 or not all(each.isdecimal() and len(each) <= _LONGEST for each in said):
+        return None
+    return GuestSize(*map(int, said))

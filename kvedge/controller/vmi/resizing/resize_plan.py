@@ -16,7 +16,7 @@ import msgspec
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resources
 from kvedge.controller.vmi.launcher_pods import is_moving, is_over
-from kvedge.controller.vmi.resizing.guest_size import memory_status, vcpus_now
+from kvedge.controller.vmi.resizing.guest_size import is_made_for, memory_now, memory_status, vcpus_now
 from kvedge.controller.vmi.vmi_view import ResizePod
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.moves.pod_room import (
@@ -25,6 +25,7 @@ from kvedge.resources.moves.pod_room import (
     RESIZE_FAILED,
     RESIZE_IN_PROGRESS,
     RESIZE_PENDING,
+    RESIZING,
     find_room,
     room_bytes,
 )
@@ -50,25 +51,33 @@ def plan_room(vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig) -> P
     container = _compute_of(pod)
     if container is None:
         return vmi.status.pod_room
+    if known is not None and _is_settled(vmi):
+        return known
+    made = PodRoom(
+        node=vmi.status.node_name,
+        vcpus=vcpu_count(vmi.spec.domain),
+        memory=format_bytes(guest_memory_bytes(vmi.spec.domain)),
+        reason=RESIZING if _gives_back(vmi) else "",
+    )
+    if known is None and is_made_for(vmi, pod):
+        return made
     room = _lower(_room_before(vmi) if known is None else known, vmi)
     if not _has(container.resources, _size(vmi, container, config)):
         # What was said of the last try stays until the next one.
-        return room
+        return msgspec.structs.replace(room, reason=room.reason or RESIZING)
     if not _is_actuated(pod, container):
         found = condition(pod.status.conditions, RESIZE_PENDING) or condition(pod.status.conditions, RESIZE_IN_PROGRESS)
         reason, message = _explain(found)
         return msgspec.structs.replace(room, reason=reason, message=message)
-    return PodRoom(
-        node=vmi.status.node_name,
-        vcpus=vcpu_count(vmi.spec.domain),
-        memory=format_bytes(guest_memory_bytes(vmi.spec.domain)),
-    )
+    return made
 
 
 def plan_resize(vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig) -> tuple[ResizePod, ...]:
     """The order that gives the Pod its size; none when it was given already, or has been right all the time."""
     container = _compute_of(pod)
-    if container is None or not _is_followed(vmi, pod):
+    if container is None or not _is_followed(vmi, pod) or _is_settled(vmi):
+        return ()
+    if find_room(vmi) is None and is_made_for(vmi, pod):
         return ()
     wanted = _size(vmi, container, config)
     if _has(container.resources, wanted):
@@ -82,6 +91,23 @@ def _is_followed(vmi: VirtualMachineInstance, pod: Pod) -> bool:
     if vmi.status.phase != "Running" or vmi.metadata.deletion_timestamp is not None or is_moving(vmi) or is_over(pod):
         return False
     return vmi.status.pod_room is not None or _changes(vmi)
+
+
+def _is_settled(vmi: VirtualMachineInstance) -> bool:
+    """Whether the Pod has got the size of just this guest: by another release, or another configuration, it would get
+    another, which does not matter.
+    """
+    room = find_room(vmi)
+    if room is None or room.reason:
+        return False
+    return (room.vcpus, room_bytes(room)) == (vcpu_count(vmi.spec.domain), guest_memory_bytes(vmi.spec.domain))
+
+
+def _gives_back(vmi: VirtualMachineInstance) -> bool:
+    """Whether the guest has not given back what it is to give back: what it was asked to have it may take at any
+    moment.
+    """
+    return memory_now(vmi) > guest_memory_bytes(vmi.spec.domain)
 
 
 def _changes(vmi: VirtualMachineInstance) -> bool:
@@ -98,10 +124,7 @@ def _size(vmi: VirtualMachineInstance, container: Container, config: ClusterConf
     wanted, present = pod_resources(vmi, config), container.resources
     requests = {name: wanted.requests[name] for name in _RESIZED if name in wanted.requests}
     limits = {name: amount for name, amount in wanted.limits.items() if name in _RESIZED}
-    # What it was asked to have it may take at any moment.
-    has = max(memory_status(vmi, "guest_current"), memory_status(vmi, "guest_requested"))
-    if has > guest_memory_bytes(vmi.spec.domain):
-        # The guest has not given back what it is to give back.
+    if _gives_back(vmi):
         _keep_larger(requests, present.requests, "memory")
         _keep_larger(limits, present.limits, "memory")
     if "memory" in present.limits and "memory" not in limits:
@@ -165,10 +188,10 @@ def _reaches(status: ContainerStatus, spec: ResourceAmounts) -> Iterator[bool]:
 def _explain(found: Condition | None) -> tuple[str, str]:
     """Why the Pod has not got its size, and what becomes of it; nothing while it is just on its way."""
     if found is None or found.status != "True":
-        return "", ""
+        return RESIZING, ""
     if found.type == RESIZE_IN_PROGRESS:
         if found.reason != "Error":
-            return "", ""
+            return RESIZING, ""
         return RESIZE_FAILED, f"the node could not resize the guest's Pod, and tries again: {found.message}"
     if found.reason == INFEASIBLE:
         return INFEASIBLE, f"the guest's Pod cannot be resized on its node: {found.message}; {OTHER_POD}"

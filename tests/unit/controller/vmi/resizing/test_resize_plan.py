@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resources
+from kvedge.controller.vmi.resizing.guest_size import made_for
 from kvedge.controller.vmi.resizing.resize_plan import plan_resize, plan_room
 from kvedge.controller.vmi.vmi_plan import plan_vmi
 from kvedge.controller.vmi.vmi_view import PatchVmi, ResizePod, VmiView
@@ -117,7 +119,7 @@ def test_room_for_cpus_that_may_come_costs_the_pod_nothing() -> None:
 def test_the_guest_waits_for_its_pod_from_the_order_to_the_kubelets_word() -> None:
     vmi = a_guest(4, "2Gi")
     pod = its_pod(a_guest())
-    before = PodRoom(node="n1", vcpus=1, memory="1Gi")
+    before = PodRoom(node="n1", vcpus=1, memory="1Gi", reason="Resizing")
     assert plan_room(vmi, pod, CONFIG) == before
     ordered(pod, order(vmi, pod))
     assert plan_resize(vmi, pod, CONFIG) == (), "ordered once"
@@ -151,7 +153,7 @@ def test_what_the_server_said_of_the_last_order_stays_until_it_takes_one() -> No
     assert plan_room(vmi, pod, CONFIG) == vmi.status.pod_room
     taken = plan_room(vmi, ordered(pod, order(vmi, pod)), CONFIG)
     assert taken is not None
-    assert taken.reason == ""
+    assert (taken.reason, taken.message) == ("Resizing", "")
 
 
 def test_memory_is_taken_from_the_pod_once_the_guest_has_given_it_back() -> None:
@@ -164,6 +166,43 @@ def test_memory_is_taken_from_the_pod_once_the_guest_has_given_it_back() -> None
     reported(ordered(pod, order(vmi, pod)))
     assert pod.spec.containers[0].resources.requests == its_pod(vmi).spec.containers[0].resources.requests
     assert plan_room(vmi, pod, CONFIG) == PodRoom(node="n1", vcpus=1, memory="2Gi")
+
+
+def test_a_pod_that_has_been_resized_stays_when_another_configuration_would_make_it_larger() -> None:
+    vmi = a_guest(4)
+    pod = its_pod(a_guest(4))
+    vmi.status.pod_room = PodRoom(node="n1", vcpus=4, memory="1Gi")
+    vmi.status.current_cpu_topology = CpuTopology(sockets=4, cores=1, threads=1)
+    dearer = replace(CONFIG, cpu_allocation_ratio=1, memory_overcommit_percent=50)
+    assert pod_resources(vmi, dearer).requests != pod.spec.containers[0].resources.requests
+    assert (plan_resize(vmi, pod, dearer), plan_room(vmi, pod, dearer)) == ((), vmi.status.pod_room)
+    vmi.spec.domain = a_guest(5).spec.domain
+    assert plan_resize(vmi, pod, dearer)
+
+
+def test_a_pod_that_was_made_for_the_guest_that_came_to_it_stays_as_it_is() -> None:
+    vmi = a_guest(4)
+    vmi.status.pod_room = PodRoom(node="n0", vcpus=1, memory="1Gi", reason="Infeasible", message="no")
+    pod = its_pod(a_guest(4))
+    pod.metadata.annotations |= made_for(vmi)
+    # What the daemon of a guest that comes takes.
+    pod.spec.containers[0].resources.requests["memory"] = "9Gi"
+    assert (plan_resize(vmi, pod, CONFIG), plan_room(vmi, pod, CONFIG)) == (
+        (),
+        PodRoom(node="n1", vcpus=4, memory="1Gi"),
+    )
+
+
+def test_a_growth_that_is_taken_back_on_its_way_is_taken_back_from_the_pod() -> None:
+    vmi = a_guest(4)
+    pod = its_pod(a_guest())
+    vmi.status.pod_room = plan_room(vmi, pod, CONFIG)
+    ordered(pod, order(vmi, pod))
+    vmi.status.pod_room = plan_room(vmi, pod, CONFIG)
+    vmi.spec.domain = a_guest().spec.domain
+    ordered(pod, order(vmi, pod))
+    assert pod.spec.containers[0].resources.requests == its_pod(a_guest()).spec.containers[0].resources.requests
+    assert plan_room(vmi, reported(pod), CONFIG) == PodRoom(node="n1", vcpus=1, memory="1Gi")
 
 
 def test_a_pod_that_is_to_shrink_has_no_room_from_the_order_on() -> None:
@@ -240,7 +279,8 @@ def test_a_controller_that_begins_anew_finds_itself_where_the_one_before_was() -
             ordered(pod, found[0].body)
         else:
             reported(pod)
-    held, given = PodRoom(node="n1", vcpus=1, memory="1Gi"), PodRoom(node="n1", vcpus=4, memory="1Gi")
+    held = PodRoom(node="n1", vcpus=1, memory="1Gi", reason="Resizing")
+    given = PodRoom(node="n1", vcpus=4, memory="1Gi")
     assert steps == [(held, 1), (held, 0), (given, 0), (given, 0)]
 
 
