@@ -131,6 +131,7 @@ class VmiLoop:
             claims=claims,
             fenced_nodes=fenced,
             vsock_cid=self._find_cid(vmi),
+            keeps_limits=self._steps.keeps_limits(),
         )
         # While a guest moves, either Pod may have it.
         holders = pods if is_moving(vmi) else [launcher] if launcher is not None else []

@@ -166,7 +166,7 @@ def _plan_handed_over(view: VmiView, config: ClusterConfig, now: datetime) -> Vm
     active = list_active(vmi, view.pods)
     # A Pod that waits for the guest was made for the guest of now: it grows once it is there, or stays.
     awaited = awaits_guest(vmi, view.pods)
-    room = vmi.status.pod_room if awaited else plan_room(vmi, pod, config)
+    room = vmi.status.pod_room if awaited else plan_room(vmi, pod, config, keeps_limits=view.keeps_limits)
     status = msgspec.structs.replace(status, conditions=conditions, active_pods=active, pod_room=room)
     ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
     left, later = plan_left_pods(view, now)
@@ -182,7 +182,7 @@ def _plan_handed_over(view: VmiView, config: ClusterConfig, now: datetime) -> Vm
     meta = {**end_label(vmi).get("metadata", {}), **mark_switched(vmi, elsewhere)}
     written = patch_vmi(vmi, status, {"metadata": meta} if meta else {})
     # Last, as a refusal ends the pass: what was said of one before is on the VMI by then.
-    resized = () if awaited else plan_resize(vmi, pod, config)
+    resized = () if awaited else plan_resize(vmi, pod, config, keeps_limits=view.keeps_limits)
     actions = (*ended, *left, *written, *_set_gate(vmi, pod, now), *others, *resized)
     return VmiPlan(actions, find_news(vmi, pod, status), min_seconds(again, later))
 

@@ -149,6 +149,10 @@ class VmiSteps:
         self._patience.forget(uid)
         self._resizer.forget(uid)
 
+    def keeps_limits(self) -> bool:
+        """Whether the server lowers no memory limit of a Pod that runs, as far as that is known."""
+        return self._resizer.keeps_limits()
+
     def view_claims(self, vmi: VirtualMachineInstance) -> ClaimView:
         """The claims of a VMI as they are, and who has taken them."""
         names = {name for _, name in claims([*vmi.spec.volumes, *own_volumes(vmi)])}

@@ -71,10 +71,14 @@ class PatchPod:
 
 @dataclass(frozen=True, slots=True)
 class ResizePod:
-    """Give the launcher's Pod another size while it runs; `body` is a strategic merge patch."""
+    """Give the launcher's Pod another size while it runs; `body` is a strategic merge patch.
+
+    `keeping_memory` is given to a server that lowers no memory limit; None where `body` lowers none.
+    """
 
     pod: Pod
     body: JsonObject
+    keeping_memory: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,8 @@ class VmiView:
     fenced_nodes: frozenset[str] = frozenset()
     # By which its guest is to be reached over vsock.
     vsock_cid: int | None = None
+    # Whether the server has refused to lower a memory limit of a Pod that runs.
+    keeps_limits: bool = False
 
     @property
     def known(self) -> frozenset[str]:

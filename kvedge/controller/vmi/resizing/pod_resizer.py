@@ -6,8 +6,10 @@ it in the condition of the change, and in an event; the order is given again wit
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -27,6 +29,8 @@ from kvedge.resources.types.vmi import PodRoom, VirtualMachineInstance
 
 # Not every server says which of its subresources it lacks in another way.
 _NO_SUCH_CALL = frozenset({404, 405})
+_INVALID: Final = 422
+_LIMITS_KEPT_SECONDS: Final = 3600.0
 
 
 class PodResizer:
@@ -40,10 +44,17 @@ class PodResizer:
         self._pods = pods
         self._events = events
         self._patience = CreatePatience(monotonic)
+        self._monotonic = monotonic
+        # One for all Pods of the server, which is asked again later: somebody may have upgraded it.
+        self._keeps_limits_until = -math.inf
 
     def forget(self, uid: str) -> None:
         """A VMI has gone."""
         self._patience.forget(uid)
+
+    def keeps_limits(self) -> bool:
+        """Whether the server lowers no memory limit, as Kubernetes 1.33, as far as that is known."""
+        return self._monotonic() < self._keeps_limits_until
 
     def resize(
         self, vmi: VirtualMachineInstance, order: ResizePod, write: Callable[[PatchVmi], object]
@@ -59,9 +70,8 @@ class PodResizer:
         wait = self._patience.count_seconds_left(uid, version)
         if wait > 0:
             return wait
-        meta = order.pod.metadata
         try:
-            self._pods.observe(self._client.patch(Pod, meta.namespace, meta.name, StrategicPatch(order.body), "resize"))
+            self._give(order)
         except Conflict:
             raise
         except KubeError as error:
@@ -71,6 +81,20 @@ class PodResizer:
             return self._patience.note_refusal(uid, version)
         self._patience.forget(uid)
         return None
+
+    def _give(self, order: ResizePod) -> None:
+        try:
+            self._patch(order.pod, order.body)
+        except KubeError as error:
+            if error.status != _INVALID or order.keeping_memory is None:
+                raise
+            # Refused as a whole, what grows with what shrinks.
+            self._patch(order.pod, order.keeping_memory)
+            self._keeps_limits_until = self._monotonic() + _LIMITS_KEPT_SECONDS
+
+    def _patch(self, pod: Pod, body: JsonObject) -> None:
+        meta = pod.metadata
+        self._pods.observe(self._client.patch(Pod, meta.namespace, meta.name, StrategicPatch(body), "resize"))
 
     def _is_there(self, pod: Pod) -> bool:
         try:

@@ -7,6 +7,7 @@ once the guest has given memory back.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -18,6 +19,7 @@ from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resour
 from kvedge.controller.vmi.launcher_pods import is_moving, is_over
 from kvedge.controller.vmi.resizing.guest_size import is_made_for, memory_now, memory_status, vcpus_now
 from kvedge.controller.vmi.vmi_view import ResizePod
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.moves.pod_room import (
     DEFERRED,
@@ -43,8 +45,13 @@ OTHER_POD: Final = (
 )
 
 
-def plan_room(vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig) -> PodRoom | None:
-    """For how large a guest the Pod has room; None when its guest has never changed, nor is to."""
+def plan_room(
+    vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig, *, keeps_limits: bool = False
+) -> PodRoom | None:
+    """For how large a guest the Pod has room; None when its guest has never changed, nor is to.
+
+    With `keeps_limits` the server lowers no memory limits.
+    """
     known = find_room(vmi)
     if not _is_followed(vmi, pod):
         return vmi.status.pod_room
@@ -62,7 +69,7 @@ def plan_room(vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig) -> P
     if known is None and is_made_for(vmi, pod):
         return made
     room = _lower(_room_before(vmi) if known is None else known, vmi)
-    if not _has(container.resources, _size(vmi, container, config)):
+    if not _has(container.resources, _size(vmi, container, config, keeps_limits)):
         # What was said of the last try stays until the next one.
         return msgspec.structs.replace(room, reason=room.reason or RESIZING)
     if not _is_actuated(pod, container):
@@ -72,18 +79,35 @@ def plan_room(vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig) -> P
     return made
 
 
-def plan_resize(vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig) -> tuple[ResizePod, ...]:
+def plan_resize(
+    vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig, *, keeps_limits: bool = False
+) -> tuple[ResizePod, ...]:
     """The order that gives the Pod its size; none when it was given already, or has been right all the time."""
     container = _compute_of(pod)
     if container is None or not _is_followed(vmi, pod) or _is_settled(vmi):
         return ()
     if find_room(vmi) is None and is_made_for(vmi, pod):
         return ()
-    wanted = _size(vmi, container, config)
+    wanted = _size(vmi, container, config, keeps_limits)
     if _has(container.resources, wanted):
         return ()
-    resources = {"requests": wanted.requests, "limits": wanted.limits}
-    return (ResizePod(pod, {"spec": {"containers": [{"name": _COMPUTE, "resources": resources}]}}),)
+    less = copy.deepcopy(wanted)
+    _keep_memory(less, container.resources)
+    return (ResizePod(pod, _order(wanted), None if less == wanted else _order(less)),)
+
+
+def _order(size: ResourceAmounts) -> JsonObject:
+    resources = {"requests": size.requests, "limits": size.limits}
+    return {"spec": {"containers": [{"name": _COMPUTE, "resources": resources}]}}
+
+
+def _keep_memory(size: ResourceAmounts, present: ResourceAmounts) -> None:
+    """A server before Kubernetes 1.34 lowers no memory limit. A request that is the limit stays with it: else the Pod
+    would come to another QoS class, which no server allows.
+    """
+    if parse_quantity(present.limits.get("memory", 0)) == parse_quantity(present.requests.get("memory", 0)):
+        _keep_larger(size.requests, present.limits, "memory")
+    _keep_larger(size.limits, present.limits, "memory")
 
 
 def _is_followed(vmi: VirtualMachineInstance, pod: Pod) -> bool:
@@ -119,7 +143,9 @@ def _changes(vmi: VirtualMachineInstance) -> bool:
     return bool(memory and memory.max_guest and requested) and requested != guest_memory_bytes(vmi.spec.domain)
 
 
-def _size(vmi: VirtualMachineInstance, container: Container, config: ClusterConfig) -> ResourceAmounts:
+def _size(
+    vmi: VirtualMachineInstance, container: Container, config: ClusterConfig, keeps_limits: bool
+) -> ResourceAmounts:
     """What the container is to have of CPU and memory. Limits that its namespace has given it change with it."""
     wanted, present = pod_resources(vmi, config), container.resources
     requests = {name: wanted.requests[name] for name in _RESIZED if name in wanted.requests}
@@ -137,7 +163,10 @@ def _size(vmi: VirtualMachineInstance, container: Container, config: ClusterConf
         if parse_quantity(limits["cpu"]) >= (vcpus_now(vmi) or math.inf):
             _keep_larger(limits, {"cpu": str(vcpu_count(vmi.spec.domain))}, "cpu")
         _keep_larger(limits, requests, "cpu")
-    return ResourceAmounts(requests=requests, limits=limits)
+    size = ResourceAmounts(requests=requests, limits=limits)
+    if keeps_limits:
+        _keep_memory(size, present)
+    return size
 
 
 def _plus(amount: Quantity, more: int) -> Quantity:
