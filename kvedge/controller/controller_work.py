@@ -316,7 +316,9 @@ class ControllerWork:
         current = self._configuration.current
         is_alone = len(self._nodes.list()) == 1
         migrates = current.workload_updates.live_migrate
-        return Rollout(current.live_updates.is_on, current.cpu_allocation_ratio, is_alone, migrates)
+        versions = self._node_loop.versions()
+        others = frozenset(node for node, version in versions.items() if version != self._config.version)
+        return Rollout(current.live_updates.is_on, current.cpu_allocation_ratio, is_alone, migrates, others)
 
     def _is_declarative(self) -> bool:
         # The deprecated gate leaves a run's volumes to the callers of addvolume.

@@ -123,12 +123,17 @@ VmAction: TypeAlias = (
 @dataclass(frozen=True, slots=True)
 class Rollout:
     """Whether changes of the template reach the running guest, by how much CPUs are allocated more than once, whether
-    there is one node, and whether guests that wait for another Pod are migrated to one."""
+    there is one node, and whether guests that wait for another Pod are migrated to one.
+
+    The handlers on `other_nodes` are of another release than this controller. Before Pods grew with their guests,
+    handlers gave a guest all that its VMI says: such a node is upgraded before guests there get CPUs or memory.
+    """
 
     is_live: bool = False
     cpu_ratio: int = 10
     is_alone: bool = False
     migrates: bool = False
+    other_nodes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

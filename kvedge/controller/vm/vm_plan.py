@@ -56,6 +56,8 @@ _ORPHAN = "orphan"
 
 
 _HOTPLUG: Final = Hotplug()
+# How often it is looked whether the node of a guest has been upgraded.
+_UPGRADE_SECONDS: Final = 30.0
 
 
 def plan_vm(
@@ -201,7 +203,10 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
     view = replace(view, failure=view.failure or move.failure)
     status = _status_actions(vm, next_status(view, now))
     actions: list[VmAction] = [*kept, *lost, *status, *_release_final(own), *carried]
-    return VmPlan(tuple(actions), decision.wait_seconds or move.again_after)
+    again = decision.wait_seconds or move.again_after
+    if own is not None and own.status.node_name in hotplug.rollout.other_nodes:
+        again = min(again or _UPGRADE_SECONDS, _UPGRADE_SECONDS)
+    return VmPlan(tuple(actions), again)
 
 
 def _plan_arrival(vm: VirtualMachine, own: VirtualMachineInstance) -> JsonObject:
@@ -244,8 +249,9 @@ def _live_changes(view: VmView, hotplug: Hotplug) -> Iterator[tuple[Live, JsonOb
         template = view.typed.template_of(vm).spec
         cpus = plan_sockets(template, own, hotplug.rollout.cpu_ratio)
         placement, memory = plan_placement(template, own), plan_memory(template, own)
+        is_held = own.status.node_name in hotplug.rollout.other_nodes
         for what, body in ((Live.CPUS, cpus), (Live.PLACEMENT, placement), (Live.MEMORY, memory)):
-            if body:
+            if body and not (is_held and what is not Live.PLACEMENT):
                 yield what, body
 
 

@@ -183,3 +183,17 @@ def test_where_a_guest_may_run_reaches_its_run_and_goes_from_it() -> None:
     actions = plan_vm(vm, vmi, NOW, 0.5, LIVE).actions
     assert [action.what for action in actions if isinstance(action, ChangeRun)] == [Live.PLACEMENT]
     assert outcome(vm, vmi, Hotplug()) == (GENERIC, {})
+
+
+def test_a_guest_whose_handler_is_of_another_release_grows_once_its_node_is_upgraded() -> None:
+    """Handlers once gave a guest all that its VMI says, whatever its Pod had room for."""
+    vm, vmi = a_run()
+    vmi.status.node_name = "n1"
+    with_sockets(vm, 3)
+    behind = Hotplug(rollout=Rollout(is_live=True, other_nodes=frozenset({"n1"})))
+    assert outcome(vm, vmi, behind) == ("", {})
+    assert plan_vm(vm, vmi, NOW, 0.5, behind).again_after == 30.0
+    elsewhere = Hotplug(rollout=Rollout(is_live=True, other_nodes=frozenset({"n2"})))
+    for upgraded in (elsewhere, LIVE):
+        assert outcome(vm, vmi, upgraded)[1]["spec"]["domain"]["cpu"] == {"sockets": 3}
+        assert plan_vm(vm, vmi, NOW, 0.5, upgraded).again_after is None
