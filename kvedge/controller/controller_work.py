@@ -318,7 +318,8 @@ class ControllerWork:
         migrates = current.workload_updates.live_migrate
         versions = self._node_loop.versions()
         others = frozenset(node for node, version in versions.items() if version != self._config.version)
-        return Rollout(current.live_updates.is_on, current.cpu_allocation_ratio, is_alone, migrates, others)
+        live = current.live_updates
+        return Rollout(live.is_on, current.cpu_allocation_ratio, is_alone, migrates, others, live.is_said)
 
     def _is_declarative(self) -> bool:
         # The deprecated gate leaves a run's volumes to the callers of addvolume.

@@ -16,7 +16,7 @@ from kvedge.controller.vm.memory_changes import memory_differs, refuse_memory, w
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.moves.pod_room import find_room, lacks_vcpus
-from kvedge.resources.names import SKIP_BACKUP_HOOKS
+from kvedge.resources.names import GROWTH_ROOM, SKIP_BACKUP_HOOKS
 from kvedge.resources.types.domain import Cpu, DomainSpec
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import CpuTopology, VirtualMachineInstance, VirtualMachineInstanceSpec
@@ -60,6 +60,21 @@ def plan_backup_word(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObj
     if wanted == vmi.metadata.annotations.get(SKIP_BACKUP_HOOKS):
         return {}
     return {"metadata": {"annotations": {SKIP_BACKUP_HOOKS: wanted}}}
+
+
+def plan_room_mark(vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> JsonObject:
+    """A merge patch that has the VM keep the room with which its guest runs; empty when it keeps it, or has none.
+
+    A VM of before there was such a mark would lose it with its next start, once the KubeVirt object says nothing more.
+    """
+    template = vm.spec.template
+    if vmi is None or vmi.status.phase != "Running" or template is None or GROWTH_ROOM in template.metadata.annotations:
+        return {}
+    cpu, memory = vmi.spec.domain.cpu, vmi.spec.domain.memory
+    has_cpus = cpu is not None and cpu.max_sockets > max(1, cpu.sockets)
+    if not has_cpus and (memory is None or memory.max_guest is None):
+        return {}
+    return {"spec": {"template": {"metadata": {"annotations": {GROWTH_ROOM: "v1"}}}}}
 
 
 def plan_sockets(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInstance, cpu_ratio: int) -> JsonObject:

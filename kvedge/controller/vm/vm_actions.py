@@ -134,6 +134,8 @@ class Rollout:
     is_alone: bool = False
     migrates: bool = False
     other_nodes: frozenset[str] = frozenset()
+    # The KubeVirt object itself says that changes are live: VMs of any age have room then.
+    is_said: bool = False
 
 
 @dataclass(frozen=True, slots=True)

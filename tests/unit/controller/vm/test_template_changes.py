@@ -8,16 +8,16 @@ import pytest
 
 from kvedge.controller.vm.template_changes import plan_placement, plan_sockets
 from kvedge.controller.vm.typed_vm import TypedVm
-from kvedge.controller.vm.vm_actions import ChangeRun, Hotplug, Live, PatchVmStatus, Rollout
+from kvedge.controller.vm.vm_actions import ChangeRun, Hotplug, Live, PatchVm, PatchVmStatus, Rollout
 from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vm.vmi_template import vmi_from_vm
-from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import TEMPLATE_HASH, VM_FINALIZER
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import CpuTopology, PodRoom, VirtualMachineInstance
-from tests.support.builders import NOW, a_vm
+from tests.support.builders import NOW, a_vm, patched
 
 ONE = {"sockets": 1, "cores": 2, "threads": 1}
 LIVE = Hotplug(rollout=Rollout(is_live=True))
@@ -197,3 +197,23 @@ def test_a_guest_whose_handler_is_of_another_release_grows_once_its_node_is_upgr
     for upgraded in (elsewhere, LIVE):
         assert outcome(vm, vmi, upgraded)[1]["spec"]["domain"]["cpu"] == {"sockets": 3}
         assert plan_vm(vm, vmi, NOW, 0.5, upgraded).again_after is None
+
+
+def test_a_vm_that_has_room_as_the_kubevirt_object_says_so_keeps_it_without_that_word() -> None:
+    said = Hotplug(rollout=Rollout(is_live=True, is_said=True))
+
+    def marks(vm: VirtualMachine, vmi: VirtualMachineInstance, hotplug: Hotplug) -> list[JsonObject]:
+        return [each.body for each in plan_vm(vm, vmi, NOW, 0.5, hotplug).actions if isinstance(each, PatchVm)]
+
+    vm, vmi = a_run()
+    assert marks(vm, vmi, LIVE) == []
+    (body,) = marks(vm, vmi, said)
+    assert body == {"spec": {"template": {"metadata": {"annotations": {"kvedge.io/growth-room": "v1"}}}}}
+    vm = decode(VirtualMachine, patched(encode(vm), body))
+    vm.metadata.generation += 1
+    assert marks(vm, vmi, said) == []
+    assert outcome(vm, vmi, said) == ("", {}), "the mark asks for no restart"
+    vm, vmi = a_run()
+    assert vmi.spec.domain.cpu is not None
+    vmi.spec.domain.cpu.max_sockets = 1
+    assert marks(vm, vmi, said) == [], "its guest has none"
