@@ -1,5 +1,5 @@
 # Tests: kvedge/controller/migrations/failure_ladder.py, kvedge/controller/migrations/migration_view.py
-# Tests: kvedge/controller/migrations/migration_status.py
+# Tests: kvedge/controller/migrations/migration_status.py, kvedge/controller/vmi/resizing/guest_size.py
 """What is done about a migration: its way to the handlers, what a cancel does, why it has failed, and what is left."""
 
 from __future__ import annotations
