@@ -15,6 +15,7 @@ from kvedge.controller.backups.errand_status import write_status
 from kvedge.controller.backups.worker_pods import has_ended, has_succeeded, outcome_of, why_waiting
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.snapshot_names import RETURN_FINALIZER
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.backup_job import LiveState
@@ -51,6 +52,9 @@ def _obstacles(content: VirtualMachineSnapshotContentSpec, volumes: Sequence[Res
         name, claim = volume.volume_name, claims[volume.volume_name]
         disk = disks.get(name)
         modes = claim.get("accessModes") or ["ReadWriteOnce"]
+        if name == STATE_VOLUME:
+            yield "it has the state of a TPM or of UEFI firmware, all of which has to be there before its guest starts"
+            continue
         if claim.get("volumeMode") == "Block":
             yield f"volume {name} has a claim of mode Block, which cannot tell what of it is there"
         if modes != ["ReadWriteOnce"]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kvedge.resources.codec import JsonObject, decode, encode
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.snapshot_names import COMES_BACK, RETURN_FINALIZER
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.backup_job import BackupOutcome, BackupRecord, LiveState
@@ -29,6 +30,7 @@ def live_record(change: Callable[[JsonObject, JsonObject], Any] | None = None) -
     guest["domain"].setdefault("devices", {})["disks"] = [{"name": "root", "disk": {"bus": "virtio"}}]
     if change is not None:
         change(backup, guest)
+    record["volumes"][0]["name"] = backup["volumeName"]
     return decode(BackupRecord, record)
 
 
@@ -181,8 +183,9 @@ def test_another_vm_of_its_name_is_none_of_it() -> None:
             ),
             "is hotpluggable",
         ),
+        (lambda claim, guest: claim.update(volumeName=STATE_VOLUME), "it has the state of a TPM"),
     ],
-    ids=["a block claim", "a shared claim", "no disk", "a shareable disk", "a hotplugged one"],
+    ids=["a block claim", "a shared claim", "no disk", "a shareable disk", "a hotplugged one", "a TPM"],
 )
 def test_what_cannot_start_from_its_backup_says_why_before_anything_is_made(
     change: Callable[[JsonObject, JsonObject], Any], words: str
