@@ -54,9 +54,14 @@ def template_is_given(vm: VirtualMachine) -> Iterator[Cause]:
         yield required_cause("spec.template", "missing virtual machine template.")
 
 
+def longest_name_in(namespace: str) -> int:
+    """How many characters the name of a VM may have there."""
+    return _LONGEST_DOMAIN - len(namespace)
+
+
 def name_fits(vm: VirtualMachine) -> Iterator[Cause]:
     """The name becomes a file's, together with its namespace's. What becomes a label's value is cut."""
-    most = _LONGEST_DOMAIN - len(vm.metadata.namespace)
+    most = longest_name_in(vm.metadata.namespace)
     if len(vm.metadata.name) > most:
         yield Cause("metadata.name", f"metadata.name: must be no more than {most} characters in this namespace")
 

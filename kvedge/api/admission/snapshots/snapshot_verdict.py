@@ -15,6 +15,7 @@ from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, requi
 from kvedge.api.admission.rules.kept_type_rules import patches_leave_kept_types
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
+from kvedge.api.admission.rules.vm_rules import longest_name_in
 from kvedge.api.admission.spec_verdict import Verdict, body_of, distinct
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.data_volume_names import (
@@ -85,7 +86,8 @@ def judge_restore(request: AdmissionRequest, document: JsonObject) -> Verdict:
         causes.append(Cause(error.path, str(error), "FieldValueTypeInvalid"))
         return Verdict(tuple(distinct(causes)))
     causes += [
-        *names_a_vm(spec.target, _SPEC.at("target")),
+        # The restore may make the VM: by then nobody is there who could be told.
+        *names_a_vm(spec.target, _SPEC.at("target"), longest_name_in(request.namespace)),
         *_names_a_snapshot(spec),
         *_policies_are_known(spec),
         *_overrides_say_something(spec.volume_restore_overrides),

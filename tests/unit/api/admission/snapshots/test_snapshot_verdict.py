@@ -176,3 +176,10 @@ def test_a_restore_says_clearly_whether_memory_is_left_out() -> None:
 
 def test_a_snapshot_that_is_there_may_be_written_whatever_its_annotations_say() -> None:
     assert verdict(with_memory("yes"), with_memory("yes")) == Verdict()
+
+
+def test_a_vm_that_a_restore_would_make_has_a_name_that_fits_with_its_namespace() -> None:
+    longest = "a" * (244 - len("default"))
+    assert verdict(restore(target={**WEB, "name": longest})) == Verdict()
+    (cause,) = verdict(restore(target={**WEB, "name": f"{longest}a"})).causes
+    assert (cause.field, "at most 237 characters" in cause.message) == ("spec.target.name", True)
