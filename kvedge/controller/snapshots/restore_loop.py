@@ -36,8 +36,11 @@ from kvedge.resources.types.storage import PersistentVolume, StorageClass
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.saved_memory import resume_claim
+from kvedge.runtime.clock import seconds_since
 
 _LIMITS: Final = PassLimits(16, 5.0)
+# A webhook's Pod that is moved, or whose node restarts, is back by then.
+_DELETION_PATIENCE: Final = 120.0
 _OF_VM: Final = "restores-of-vm"
 _OF_SNAPSHOT: Final = "restores-of-snapshot"
 _LOCKED_BY: Final = "vms-by-restore"
@@ -98,7 +101,12 @@ class RestoreLoop:
             if restore is None or restore.is_final or is_passing(error) or not is_unjudged(error):
                 raise
             # A webhook that cannot be called: nothing is refused, and its user has to know what the restore waits for.
-            self._writes.carry_out(restore, wait_for(self._view(restore), self._sources.clock.now(), str(error)))
+            now = self._sources.clock.now()
+            self._writes.carry_out(restore, wait_for(self._view(restore), now, str(error)))
+            deleted = seconds_since(restore.metadata.deletion_timestamp, now)
+            if deleted is not None and deleted > _DELETION_PATIENCE:
+                # A deletion has an end: the next pass ends it as one whose VM is refused.
+                self._refusals[restore.metadata.uid] = str(error)
             return Again(LOOK_SECONDS)
 
     def _view(self, restore: VirtualMachineRestore) -> RestoreView:
