@@ -19,11 +19,9 @@ from kvedge.network.errors import NotSupportedError
 from kvedge.network.lan.lan_bridges import LanSeen
 from kvedge.network.lan.lan_plan import (
     LanPort,
-    describe_lan,
     lan_port_name,
     lan_ports_of,
     lan_table_of,
-    lan_troubles,
     plan_lan_detaching,
     plan_lan_healing,
     plan_lan_inside,
@@ -31,6 +29,7 @@ from kvedge.network.lan.lan_plan import (
     plan_lan_removal,
 )
 from kvedge.network.lan.lan_switch_plan import plan_lan_switch
+from kvedge.network.lan.lan_words import describe_lan, lan_troubles
 from kvedge.network.links import Links
 from kvedge.network.netns import netns_path, run_in_netns
 from kvedge.network.nft.nft_edge import is_whole, list_tables

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import subprocess
 import time
@@ -16,6 +18,7 @@ from scapy.layers.inet6 import ICMPv6ND_RA, IPv6
 from scapy.layers.l2 import ARP, LLC, Dot1AD, Dot1Q, Dot3, Ether
 from scapy.packet import Packet, Raw
 
+from kvedge.network.apply_step import apply_step
 from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.drop_rules import DROPPED, WORDS, Reason, drops_by_link
 from kvedge.network.errors import MacInUseError, NetworkError
@@ -48,6 +51,7 @@ from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_
 from kvedge.network.nft.nft_edge import change_elements, list_counts, list_tables
 from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.attachments import NodeNetworkConfig
+from kvedge.network.steps import Step
 from tests.machine.network.frames import BROADCAST, wire
 from tests.machine.network.own_host import host_state, on_a_host_of_its_own
 from tests.support.pictures import ip_json
@@ -208,6 +212,62 @@ def test_a_nic_goes_to_another_bridge_with_all_that_is_bound_to_it(config: NodeN
     wait_until(lambda: ping(one, ADDRESSES[1]), "they are on the operator's bridge", 30)
     assert (MADE.bridge in links_of_host(), host_bridge) == (False, LAN.bridge)
     assert inside_of(one) == before
+
+
+class Cut(Exception):
+    """Stands for a kill between two steps."""
+
+
+@pytest.mark.parametrize("heals", [False, True])
+def test_a_switch_that_is_cut_at_any_step_is_taken_back_whole(
+    config: NodeNetworkConfig, host_bridge: str, monkeypatch: pytest.MonkeyPatch, heals: bool
+) -> None:
+    one, other = two(config, LAN, LAN)
+    wanted = replace(one, network=MADE, number=2)
+    one = replace(one, number=1)
+    switch_lan(config, one)
+    name = lan_port_name(config, one.netns, NIC)
+    for cut_at in range(1, 20):
+        done = 0
+
+        def apply_or_cut(links: Links, step: Step, cut_at: int = cut_at) -> None:
+            nonlocal done
+            if done == cut_at:
+                raise Cut
+            done += 1
+            apply_step(links, step)
+
+        with monkeypatch.context() as patch, contextlib.suppress(Cut):
+            patch.setattr("kvedge.network.lan.lan_ports.apply_step", apply_or_cut)
+            switch_lan(config, wanted)
+        (present,) = lan_ports(config, one.netns)
+        if heals:
+            heal_lan(config)
+            assert bool(servers_of(config)) == present.network.servers
+        # As `follow_networks` does.
+        if present.number == one.number:
+            attach_lan(config, present)
+        else:
+            switch_lan(config, one)
+        assert lan_ports(config, one.netns) == [one]
+        assert ip_json(None, "link", "show", name)[0]["master"] == LAN.bridge
+        assert servers_of(config) == []
+        if done < cut_at:
+            break
+    assert cut_at > 4
+    wait_until(lambda: ping(one, ADDRESSES[1]), "it reaches its neighbour again", 30)
+    assert MADE.bridge not in links_of_host()
+    assert other in lan_ports(config, other.netns)
+
+
+def servers_of(config: NodeNetworkConfig) -> list[object]:
+    """The ports that may be servers, as the kernel has them."""
+    table = lan_table_of(config).name
+    told = subprocess.run(
+        ["nft", "-j", "list", "set", "bridge", table, "servers"], check=True, capture_output=True, text=True
+    )
+    found = next(each["set"] for each in json.loads(told.stdout)["nftables"] if "set" in each)
+    return list(found.get("elem", []))
 
 
 def test_a_nic_goes_to_another_vlan_of_its_bridge(config: NodeNetworkConfig, vlan_bridge: str) -> None:

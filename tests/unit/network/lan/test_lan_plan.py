@@ -1,4 +1,4 @@
-# Tests: kvedge/network/lan/lan_rules.py, kvedge/network/lan/lan_bridges.py
+# Tests: kvedge/network/lan/lan_rules.py, kvedge/network/lan/lan_bridges.py, kvedge/network/lan/lan_words.py
 """The plans of NICs on bridges of the host, against a model of its namespace."""
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from kvedge.network.lan.lan_bridges import LanSeen, bridge_alias
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_plan import (
     LanPort,
-    describe_lan,
     lan_port,
     lan_port_name,
     lan_ports_of,
     lan_table_of,
-    lan_troubles,
     plan_lan_detaching,
     plan_lan_healing,
     plan_lan_inside,
@@ -29,6 +27,7 @@ from kvedge.network.lan.lan_plan import (
     plan_lan_removal,
 )
 from kvedge.network.lan.lan_rules import ANY_ADDRESS, PORT_ADDRESSES, PORT_MACS, SERVERS, TRUNKS, WITH_HOST
+from kvedge.network.lan.lan_words import describe_lan, lan_troubles
 from kvedge.network.link_types import Address, Link, Route
 from kvedge.network.nft.nft_port_rules import port_address_key, port_mac_key, port_tag_key
 from kvedge.network.nft.nft_rules import link_key

@@ -10,7 +10,8 @@ import pytest
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_bridges import LanSeen
 from kvedge.network.lan.lan_config import LanConfig
-from kvedge.network.lan.lan_plan import describe_lan, lan_port, lan_port_name, plan_lan_healing, plan_lan_port
+from kvedge.network.lan.lan_plan import lan_port, lan_port_name, plan_lan_healing, plan_lan_port
+from kvedge.network.lan.lan_words import describe_lan
 from kvedge.network.nics.nic_plan import nic_alias
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.steps import Step
