@@ -68,8 +68,17 @@ class Browser:
             return answer.status, await answer.json()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def quick() -> Iterator[None]:
+    """From before the console's first pause on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guests, "_FAILED_SECONDS", 0.0)
+        patch.setattr(box_console, "_UPKEEP_SECONDS", 0.05)
+        yield
+
+
 @pytest.fixture(scope="module")
-def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+def box(quick: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
     folder = tmp_path_factory.mktemp("box")
     server = EmbeddedServer(folder)
     server.start()
@@ -84,12 +93,6 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
     yield Box(admin, kubeconfig, files, console)
     console.stop()
     server.stop()
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guests, "_FAILED_SECONDS", 0.0)
-    monkeypatch.setattr(box_console, "_UPKEEP_SECONDS", 0.05)
 
 
 def test_a_token_signs_in_and_its_user_has_its_own_rights_alone(box: Box) -> None:
