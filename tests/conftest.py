@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.dependent_tests import DependentTests
+from tests.support.quiet_workers import QuietWorker
 from tests.support.run_costs import RunCosts
 from tests.support.run_end import RunEnd
 from tests.support.second_chance import SecondChance
@@ -56,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     RunEnd.register(config)
     SecondChance.register(config)
     config.pluginmanager.register(RunCosts())
+    QuietWorker.register(config)
 
 
 class NumberedTests(list[str]):

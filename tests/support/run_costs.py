@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-_PROPERTY: Final = "processor seconds"
+PROCESSOR_SECONDS: Final = "processor seconds"
 _ROWS: Final = 30
 # What costs less than this is of no interest; a few tests by hand get no table.
 _LEAST: Final = 30.0
@@ -46,13 +46,13 @@ class RunCosts:
         report = yield
         now = _processor_seconds()
         # A list of its own: the reports of one test may share theirs.
-        report.user_properties = [*report.user_properties, (_PROPERTY, round(now - self._spent, 3))]
+        report.user_properties = [*report.user_properties, (PROCESSOR_SECONDS, round(now - self._spent, 3))]
         self._spent = now
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Called by pytest for each part of a test, also in the process that shows the results."""
-        spent = sum(float(str(value)) for name, value in report.user_properties if name == _PROPERTY)
+        spent = sum(float(str(value)) for name, value in report.user_properties if name == PROCESSOR_SECONDS)
         self._costs.setdefault(_directory(report.nodeid), Cost()).add(spent, report.start, report.stop)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
