@@ -41,7 +41,8 @@ def imported(node: ast.AST, names: Mapping[str, Path]) -> Iterator[str]:
             for alias in child.names:
                 module = f"{child.module}.{alias.name}"
                 yield module if module in names else str(child.module)
-        else:
+        elif not isinstance(child, ast.expr):
+            # No statement stands within an expression.
             yield from imported(child, names)
 
 

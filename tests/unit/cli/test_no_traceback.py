@@ -128,15 +128,30 @@ VERBS = [
 ]
 
 
-# Runs one verb after the other in one process, and tells how each ended.
+# For each kubeconfig runs one verb after the other in a process of its own, and tells how each ended. All are copies of
+# one that has imported what the verbs need.
 _ALL_VERBS = """
-import contextlib, io, json, sys
+import contextlib, importlib, io, json, os, sys
+import kvedge.client.streams.stream_client, kvedge.kube.kube_client, kvedge.client.vm_rows, kvedge.client.vm_warnings
 from kvedge.cli.group import run
-for verb in sys.argv[1:]:
-    told = io.StringIO()
-    with contextlib.redirect_stderr(told), contextlib.redirect_stdout(io.StringIO()):
-        code = run(verb.split())
-    print(json.dumps([verb, int(code), told.getvalue()]))
+from kvedge.cli.verbs import VERBS
+configs, verbs = json.loads(sys.argv[1]), sys.argv[2:]
+for verb in verbs:
+    importlib.import_module(f"kvedge.cli.{VERBS[verb.split()[0]].module}")
+children = []
+for config in configs:
+    if child := os.fork():
+        children.append(child)
+        continue
+    os.environ["KUBECONFIG"] = config
+    with open(f"{config}.ends", "w") as ends:
+        for verb in verbs:
+            told = io.StringIO()
+            with contextlib.redirect_stderr(told), contextlib.redirect_stdout(io.StringIO()):
+                code = run(verb.split())
+            ends.write(json.dumps([verb, int(code), told.getvalue()]) + "\\n")
+    sys.exit()
+sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
 """
 
 
@@ -144,24 +159,24 @@ for verb in sys.argv[1:]:
 def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[str, int, str]]]:
     """How all verbs ended with each odd server; all servers are asked at once, as some make clients wait."""
     with contextlib.ExitStack() as stack:
-        processes = {}
+        configs = {}
         for kind, script in ODD_ANSWERS.items():
             api = stack.enter_context(scripted_api(script))
-            config = api.write_kubeconfig(tmp_path_factory.mktemp("odd") / "kubeconfig")
-            processes[kind] = subprocess.Popen(
-                [sys.executable, "-c", _ALL_VERBS, *VERBS],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env=environment(KUBECONFIG=str(config)),
-            )
-        found = {}
-        for kind, process in processes.items():
-            out, err = process.communicate(timeout=120)
-            assert (process.returncode, err) == (0, ""), f"{kind}: {err}"
-            found[kind] = [tuple(json.loads(line)) for line in out.splitlines()]
-    return found
+            configs[kind] = api.write_kubeconfig(tmp_path_factory.mktemp("odd") / "kubeconfig")
+        done = subprocess.run(
+            [sys.executable, "-c", _ALL_VERBS, json.dumps([str(config) for config in configs.values()]), *VERBS],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
+            timeout=120,
+        )
+        assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
+    return {
+        kind: [tuple(json.loads(line)) for line in Path(f"{config}.ends").read_text().splitlines()]
+        for kind, config in configs.items()
+    }
 
 
 @pytest.mark.parametrize("kind", ODD_ANSWERS)
