@@ -28,6 +28,7 @@ from kvedge.api.role_certificate import RoleCertificate
 from kvedge.api.subresources.front_proxy_rules import FrontProxyError
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.errors import Conflict, Invalid, KubeError, NotFound, Unavailable
+from kvedge.kube.inner_door import InnerDoor
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 from kvedge.kube.told_refusals import ToldRefusals
@@ -63,6 +64,7 @@ class ApiOptions:
     tells several api roles of one cluster apart: the name of the node, the host's unless given. `tls` names files that
     somebody else keeps fresh (common name kvedge-api, for both sides of a connection); without them certificates come
     from the authority in the Secret `kvedge-ca`. `upload_front` hands uploads on to the role, where something does.
+    `door` leads to an API server of this process.
     """
 
     advertise: str = ""
@@ -71,6 +73,7 @@ class ApiOptions:
     install_crds: bool = True
     cluster: Cluster = field(default_factory=Cluster)
     upload_front: UploadFront | None = None
+    door: InnerDoor | None = None
 
 
 class ApiRole:
@@ -117,7 +120,7 @@ class ApiRole:
         self._stop.clear()
         address = ""
         try:
-            client = KubeClient.from_kubeconfig(self._kubeconfig)
+            client = KubeClient.from_kubeconfig(self._kubeconfig, door=self._options.door)
             address = self._address_to_tell(client)
             self._start(client, address)
         except (ServerError, CertificateError, FrontProxyError, KubeError, KubeconfigError) as error:

@@ -20,6 +20,7 @@ from kvedge.controller.controller_work import ControllerWork
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.figures.process_figures import CONTROLLER_LEADS, CONTROLLER_READY, forget_state, register_state
+from kvedge.kube.inner_door import InnerDoor
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.leases import LeaderElection
 from kvedge.resources.names import SYSTEM_NAMESPACE
@@ -49,9 +50,11 @@ class ControllerRole:
         leader_election: bool,
         clock: Clock | None = None,
         words: WordPlaces | None = None,
+        door: InnerDoor | None = None,
     ) -> None:
-        """`words` is where this host says who is told of alarms."""
+        """`words` is where this host says who is told of alarms; `door` leads to an API server of this process."""
         self._kubeconfig = kubeconfig
+        self._door = door
         self._words = words or WordPlaces()
         self._config = config
         self._elects = leader_election
@@ -68,7 +71,7 @@ class ControllerRole:
             KubeconfigError: when the kubeconfig cannot be used.
             ControllerError: when the server does not answer, or does not know the kinds.
         """
-        client = KubeClient.from_kubeconfig(self._kubeconfig, "kvedge-controller")
+        client = KubeClient.from_kubeconfig(self._kubeconfig, "kvedge-controller", self._door)
         if self._elects:
             self._election = self._campaign(client)
         self._parts = Parts(self._make_parts(client))

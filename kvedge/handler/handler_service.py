@@ -55,6 +55,7 @@ from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.errors import KubeError
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
+from kvedge.kube.inner_door import InnerDoor
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.node_troubles import NodeTroubles
 from kvedge.kube.reconcile_loop import ReconcileLoop
@@ -138,6 +139,8 @@ class HandlerConfig:
     devices_root: Path = Path("/")
     # Why nothing of a VMI may begin here, by its UID; empty when it may. The fencer's word, where there is one.
     refuse_start: Callable[[str], str] = lambda uid: ""
+    # To an API server of this process.
+    door: InnerDoor | None = None
 
 
 class HandlerRole:
@@ -158,7 +161,8 @@ class HandlerRole:
         load_missing_modules()
         _write_tools(self._config.capabilities)
         try:
-            self._parts = Parts(self._make_parts(KubeClient.from_kubeconfig(self._config.kubeconfig, "kvedge-handler")))
+            client = KubeClient.from_kubeconfig(self._config.kubeconfig, "kvedge-handler", self._config.door)
+            self._parts = Parts(self._make_parts(client))
             self._parts.start()
         except (ProbeError, HandlerError, KubeError) as error:
             raise ServiceError(self.name, str(error)) from error

@@ -16,6 +16,7 @@ import msgspec
 
 from kvedge.kube.credentials import connection_settings
 from kvedge.kube.errors import Invalid, KubeError, NotFound
+from kvedge.kube.inner_door import InnerDoor
 from kvedge.kube.patches import ApplyPatch, Patch, content_type, document
 from kvedge.kube.rest_edge import Call, LineStream, Patience, RestEdge
 from kvedge.kube.watches import KubeObject, T, Unreadable, Watch, read_object
@@ -81,14 +82,17 @@ class KubeClient:
         self._permit = permit
 
     @classmethod
-    def from_kubeconfig(cls, path: str | Path, program: str = "kvedge") -> Self:
+    def from_kubeconfig(cls, path: str | Path, program: str = "kvedge", door: InnerDoor | None = None) -> Self:
         """A client for a kubeconfig's current context; nothing is sent yet.
 
-        `program` is the writer's name in the managedFields of objects.
+        `program` is the writer's name in the managedFields of objects. Where there is a `door` to the server, it stands
+        for the kubeconfig, which is not read.
 
         Raises:
             KubeconfigError: when the file cannot be used.
         """
+        if door is not None:
+            return cls(RestEdge(connection_settings.from_door(door), program))
         return cls(RestEdge(connection_settings.from_kubeconfig(path), program))
 
     @property

@@ -23,6 +23,7 @@ from urllib3.connection import HTTPConnection
 from kvedge.kube.credentials.connection_settings import Connection
 from kvedge.kube.credentials.proxy_rules import proxy_headers
 from kvedge.kube.credentials.renewed_token import utc_now
+from kvedge.kube.inner_sockets import InnerSockets
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,8 @@ class Pooled:
     @classmethod
     def of(cls, connection: Connection) -> Pooled:
         """Nothing is opened yet."""
+        if connection.door is not None:
+            return cls(connection, InnerSockets(connection.door, _IDLE_CONNECTIONS))
         options: dict[str, Any] = {"maxsize": _IDLE_CONNECTIONS, "socket_options": _SOCKET_OPTIONS}
         if connection.tls is not None:
             options["ssl_context"] = connection.tls

@@ -1,7 +1,7 @@
 """`kvedge standalone` as a list of services: the embedded API, the node agent, then the three roles.
 
 Called by the subcommand. Here, and only here, one box differs from a cluster: the roles are made from the same classes
-and get a kubeconfig each, as everywhere.
+and get a kubeconfig each, as everywhere; but they reach the API, which is in this process, by a door and not by TLS.
 """
 
 from __future__ import annotations
@@ -136,11 +136,16 @@ class _Box:
         self.server.write_kubeconfig(path, user, [group])
         return path
 
+    def client(self, part: str, user: str, group: str) -> KubeClient:
+        """A client of a part of the box, by a door of its own."""
+        door = self.server.door(user, [group])
+        return KubeClient.from_kubeconfig(self.kubeconfig(part, user, group), f"kvedge-{part}", door)
+
     def make_volumes(self) -> Service:
         """What claims are bound to."""
-        kubeconfig = self.kubeconfig("volumes", "kvedge:volumes", VOLUMES)
         places = BoxPlaces(drivers_of(self.settings), self.settings.volume_overcommit)
-        return VolumeService(VolumeConfig(self.node, places), KubeClient.from_kubeconfig(kubeconfig, "kvedge-volumes"))
+        client = self.client("volumes", "kvedge:volumes", VOLUMES)
+        return VolumeService(VolumeConfig(self.node, places), client)
 
     @property
     def agent_config(self) -> AgentConfig:
@@ -158,20 +163,18 @@ class _Box:
 
     def make_agent(self) -> Service:
         """Scheduler and kubelet."""
-        kubeconfig = self.kubeconfig("agent", f"system:node:{self.node}", AGENTS)
-        agent = NodeAgent(self.agent_config, KubeClient.from_kubeconfig(kubeconfig, "kvedge-agent"))
+        agent = NodeAgent(self.agent_config, self.client("agent", f"system:node:{self.node}", AGENTS))
         self.logs.source = agent
         return agent
 
     def make_policy_gate(self) -> Service:
         """What policies forbid until they are enforced."""
-        kubeconfig = self.kubeconfig("networking", "kvedge:networking", NETWORKING)
-        client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-networking")
+        client = self.client("networking", "kvedge:networking", NETWORKING)
         return PolicyGate(client, PolicyNetwork(self.agent_config.network))
 
     def make_networking(self) -> Service:
         """What is behind Services, and what policies let pass."""
-        kubeconfig, pods = self.kubeconfig("networking", "kvedge:networking", NETWORKING), self.agent_config.network
+        pods = self.agent_config.network
         # There are no Services of a family that Pods do not have.
         pool = address_pool(self.settings.load_balancer_pool)
         ranges = zip((pods.cidr, pods.ipv6_cidr), address_ranges(self.settings.service_cidr).all, strict=False)
@@ -185,7 +188,7 @@ class _Box:
             )
             for version, (pod_cidr, service_cidr) in zip((4, 6), ranges, strict=False)
         )
-        client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-networking")
+        client = self.client("networking", "kvedge:networking", NETWORKING)
         config = NetworkingConfig(self.node, networks, pods, self.settings.port, pool)
         return NetworkingService(config, client, self.names.know)
 
@@ -201,7 +204,8 @@ class _Box:
             self.server.address_for_clients(find_host_address()), self.server.pki.servers.certificate_pem
         )
         cluster = Cluster(allocates_claims=False)
-        options = ApiOptions(instance=self.node, cluster=cluster, upload_front=front)
+        door = self.server.door(API_USER, [APIS])
+        options = ApiOptions(instance=self.node, cluster=cluster, upload_front=front, door=door)
         return ApiRole(self.kubeconfig("api", API_USER, APIS), self.settings.api_address, options)
 
     def make_handler(self) -> Service:
@@ -216,6 +220,7 @@ class _Box:
                 accelerator=self.accelerator,
                 accelerator_is_set=self.settings.emulation_is_set,
                 relay_address=self.settings.relay_address,
+                door=self.server.door(handler_user(self.node), [HANDLERS]),
             )
         )
 
@@ -238,6 +243,7 @@ class _Box:
             config,
             leader_election=False,
             words=WordPlaces(self.settings.user_kubeconfig.parent, self.node),
+            door=self.server.door(CONTROLLER_USER, [CONTROLLERS]),
         )
 
     def make_image_drop_ins(self) -> Service:
@@ -256,8 +262,7 @@ class _Box:
 
     def _teller(self, directory: str) -> Teller:
         # Only an administrator writes to root's directory: manifests from there have an administrator's rights.
-        kubeconfig = self.kubeconfig("drop-ins", "kvedge:drop-ins", ADMIN_GROUP)
-        client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-drop-ins")
+        client = self.client("drop-ins", "kvedge:drop-ins", ADMIN_GROUP)
         return Teller(client, f"kvedge-{directory}", self.node)
 
 

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
@@ -60,6 +61,16 @@ def gone(box: Box, kind: type[VirtualMachine], name: str) -> bool:
 
 def events(box: Box, name: str) -> set[str]:
     return {event.reason for event in box.client.list(Event, "default") if event.involved_object.name == name}
+
+
+def test_the_roles_reach_the_api_of_their_own_process_without_tcp_and_tls(box: Box) -> None:
+    """Some seventy watches, whose two ends are in this process, would hold 10 MB of TLS."""
+    assert box.process is not None
+    process = psutil.Process(box.process.pid)
+    to_api = [entry for entry in process.net_connections("tcp") if entry.raddr and entry.raddr.port == box.port]
+    assert to_api == []
+    # Both ends of each: what watches there were goes by these.
+    assert len(process.net_connections("unix")) > 100
 
 
 def test_a_vm_gets_its_address_by_dhcp_and_answers_http_on_it(box: Box, name: str) -> None:

@@ -29,6 +29,7 @@ from kvedge.kube.credentials.service_account import (
     ServiceAccountError,
     read_service_account,
 )
+from kvedge.kube.inner_door import InnerDoor
 from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault, current_entries, text_of
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError, file_keys, read_kubeconfig
 
@@ -63,7 +64,7 @@ class Connection:
 
     `proxy` and `server_name` (the name in the server's certificate) are empty where there is none. `certificate` is the
     client's own, if it has one, and `renewal` says when a program gives the next; `source` is there when the files can
-    be followed.
+    be followed. A `door` leads to a server of this process, which knows us by it.
     """
 
     host: str
@@ -74,6 +75,7 @@ class Connection:
     certificate: ShownCertificate | None = None
     source: Source | None = None
     renewal: Renewal | None = None
+    door: InnerDoor | None = None
 
 
 def from_kubeconfig(path: str | Path) -> Connection:
@@ -120,6 +122,11 @@ def from_document(document: dict[str, Any], path: Path) -> Connection:
             )
     except (KubeconfigFault, OSError, ValueError, KeyError, TypeError) as error:
         raise KubeconfigError(f"{path}: {error}") from error
+
+
+def from_door(door: InnerDoor) -> Connection:
+    """A server of this process: it knows us by the door, so that nothing has to be proved or followed."""
+    return Connection(door.host, door=door)
 
 
 def from_service_account(directory: Path = ACCOUNT_DIRECTORY) -> Connection:

@@ -22,6 +22,7 @@ from typing import Final
 
 from aiohttp import web
 
+from kvedge.kube.inner_door import InnerDoor
 from kvedge.resources.values.host_ports import join_address
 from kvedge.runtime.background_tasks import background_task
 from kvedge.runtime.open_files import open_files
@@ -29,12 +30,14 @@ from kvedge.runtime.serving.connection_acceptor import GOODBYE_SECONDS, Connecti
 from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bind_socket, sockets_of, wait_closed
 from kvedge.runtime.settings import DEFAULT_SERVICE_CIDR
 from kvedge.runtime.tls.bare_contexts import new_server_context
+from kvedge.standalone.apiserver.access.identity import caller_named
 from kvedge.standalone.apiserver.access.kubeconfig import write_kubeconfig
 from kvedge.standalone.apiserver.access.pki import DamagedAuthority, Subject
 from kvedge.standalone.apiserver.access.server_certificate import BoxPki, names_of_server
 from kvedge.standalone.apiserver.admission.service_ledger import ServiceLedger
 from kvedge.standalone.apiserver.audit_log import FOLDER, AuditLog
 from kvedge.standalone.apiserver.connection_gate import ConnectionGate, limits_for
+from kvedge.standalone.apiserver.inner_doors import InnerDoors
 from kvedge.standalone.apiserver.loops.copy_loop import CopyLoop
 from kvedge.standalone.apiserver.routes.exec_source import ExecSource
 from kvedge.standalone.apiserver.routes.forwarding.forward_source import ForwardSource
@@ -106,6 +109,7 @@ class EmbeddedApi:
         self._port = config.port
         self._pki: BoxPki | None = None
         self._kubeconfigs: dict[Path, Subject] = {}
+        self._doors = InnerDoors()
 
     @property
     def address(self) -> str:
@@ -178,6 +182,14 @@ class EmbeddedApi:
         self._kubeconfigs[path] = Subject(user, tuple(groups))
         self._write_kubeconfig(path)
 
+    def door(self, user: str, groups: Sequence[str]) -> InnerDoor:
+        """The way in for a part of this process, which is taken for that user.
+
+        Raises:
+            Unauthorized: the name cannot be a user's.
+        """
+        return InnerDoor(self.address, partial(self._doors.open, caller_named(user, groups)))
+
     def _write_kubeconfig(self, path: Path) -> None:
         authority, subject = self.pki.servers.certificate_pem, self._kubeconfigs[path]
         write_kubeconfig(path, self.address, authority, self.pki.clients, subject)
@@ -201,12 +213,14 @@ class EmbeddedApi:
         tls = self._tls()
         acceptor = ConnectionAcceptor(listening, lambda: tls, server, server.give_one_up)
         acceptor.start()
+        self._doors.start(server)
         renewing = self._start_renewal(tls, parts)
         try:
             await serving()
         finally:
             renewing.cancel()
             copying.stop()
+            self._doors.stop()
             await acceptor.stop()
             await parts.stop()
             await _end_connections(server)

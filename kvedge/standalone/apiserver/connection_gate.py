@@ -1,8 +1,9 @@
 """How many connections and requests the server holds at once, and which it gives up when there are too many.
 
 The HTTP server itself: made by `EmbeddedApi`, in its event loop. A connection belongs to the user of its certificate,
-or to nobody; the one that gives way is the one that has been idle longest, of the user who has too many. What is being
-answered is never given up for another. What slow clients leave in memory is counted in `bytes_in_flight`.
+to the user for whom a part of this process opened it, or to nobody; the one that gives way is the one that has been
+idle longest, of the user who has too many. What is being answered is never given up for another. What slow clients
+leave in memory is counted in `bytes_in_flight`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from kvedge.runtime.serving.connection_book import ConnectionBook
 from kvedge.standalone.apiserver.access.identity import has_ended
 from kvedge.standalone.apiserver.requests.bytes_in_flight import FLIGHT, BytesInFlight, Flight, too_much_in_flight
+from kvedge.standalone.apiserver.requests.request_context import OWN_CALLER, Caller
 from kvedge.standalone.apiserver.requests.request_target import READING
 from kvedge.standalone.apiserver.routes.resource_routes import status_response
 from kvedge.standalone.apiserver.wire.api_errors import TooManyRequests
@@ -86,11 +88,20 @@ class ConnectionGate(web.Server):
         self._in_flight = BytesInFlight()
         self._book = ConnectionBook()
         self._working = {True: 0, False: 0}
+        # Whose the connections from inside this process are.
+        self._own: dict[asyncio.BaseProtocol, Caller] = {}
+
+    def serve_own(self, caller: Caller) -> web.RequestHandler:
+        """What serves a connection from inside this process, which is known to be the caller's."""
+        handler = self()
+        self._own[handler] = caller
+        return handler
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Take a connection in, perhaps in another's place."""
         super().connection_made(handler, transport)
-        owner = _owner(transport)
+        own = self._own.get(handler)
+        owner = own.user if own is not None else _owner(transport)
         connection = self._book.take_in(handler, owner, transport)
         most = self._limits.of_one if owner else self._limits.of_nobody
         fits = self._book.count(owner) <= most or self._give_up(owner)
@@ -103,6 +114,7 @@ class ConnectionGate(web.Server):
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         """Forget a connection."""
         super().connection_lost(handler, exc)
+        self._own.pop(handler, None)
         self._book.forget(handler)
 
     def give_one_up(self) -> bool:
@@ -121,6 +133,9 @@ class ConnectionGate(web.Server):
         return idle is not None
 
     async def _count(self, request: web.BaseRequest) -> web.StreamResponse:
+        own = self._own.get(request.protocol)
+        if own is not None:
+            request[OWN_CALLER] = own
         connection = self._book.of(request.protocol)
         if connection is not None:
             self._book.work(connection)

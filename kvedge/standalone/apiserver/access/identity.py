@@ -1,7 +1,7 @@
 """The caller: the subject of the client's certificate or the account of its token, or a user that it may impersonate.
 
 Used by the dispatcher. Identity comes from the channel alone: a client without a certificate of the box's own authority
-or one of its tokens is refused.
+or one of its tokens is refused. A connection from inside this process bears the identity for which it was opened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from multidict import CIMultiDictProxy
 from kvedge.resources.role_users import ACCOUNT_PREFIX
 from kvedge.standalone.apiserver.access.authorizer_rules import AUTHENTICATED, Authorizer
 from kvedge.standalone.apiserver.access.service_tokens import ISSUER
-from kvedge.standalone.apiserver.requests.request_context import Caller
+from kvedge.standalone.apiserver.requests.request_context import OWN_CALLER, Caller
 from kvedge.standalone.apiserver.requests.request_target import RequestTarget
 from kvedge.standalone.apiserver.wire.api_errors import BadRequest, Forbidden, Target, Unauthorized
 
@@ -58,6 +58,9 @@ class Authenticator:
         return impersonate(self._authorizer, caller, headers)
 
     def _of_channel(self, request: web.BaseRequest) -> Caller:
+        own: Caller | None = request.get(OWN_CALLER)
+        if own is not None:
+            return own
         certificate = request.get_extra_info("peercert")
         if certificate:
             if has_ended(certificate, time.time()):
@@ -85,11 +88,22 @@ def caller_of_certificate(certificate: Mapping[str, Any]) -> Caller:
     pairs = [pair for part in certificate.get("subject", ()) for pair in part]
     users = [value for name, value in pairs if name == "commonName"]
     groups = tuple(value for name, value in pairs if name == "organizationName")
-    # Two names would let two readers of one certificate see two users; a line's end in one would, behind the front
-    # proxy, begin a header of its own.
-    if len(users) != 1 or not users[0] or not _are_printable((*users, *groups)):
+    # Two names would let two readers of one certificate see two users.
+    if len(users) != 1:
         raise Unauthorized()
-    return Caller(users[0], tuple(dict.fromkeys((*groups, AUTHENTICATED))))
+    return caller_named(users[0], groups)
+
+
+def caller_named(user: str, groups: Sequence[str]) -> Caller:
+    """The user of that name in these groups, and among those who are known.
+
+    Raises:
+        Unauthorized: it names nobody.
+    """
+    # A line's end in a name would, behind the front proxy, begin a header of its own.
+    if not user or not _are_printable((user, *groups)):
+        raise Unauthorized()
+    return Caller(user, tuple(dict.fromkeys((*groups, AUTHENTICATED))))
 
 
 def impersonate(authorizer: Authorizer, caller: Caller, headers: CIMultiDictProxy[str]) -> Caller:

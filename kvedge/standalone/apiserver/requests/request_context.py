@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from aiohttp import web
+
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.requests.request_target import RequestTarget, is_true
 from kvedge.standalone.apiserver.store.stored import ObjectKey
@@ -33,6 +35,8 @@ class Caller:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+# On a request over a connection that was opened inside this process, for this caller.
+OWN_CALLER: Final = web.RequestKey("own caller", Caller)
 # The server collects garbage and empties namespaces under this name.
 SERVER: Caller = Caller("system:apiserver", ("system:masters", "system:authenticated"))
 
