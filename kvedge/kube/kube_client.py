@@ -92,8 +92,13 @@ class KubeClient:
             KubeconfigError: when the file cannot be used.
         """
         if door is not None:
-            return cls(RestEdge(connection_settings.from_door(door), program))
+            return cls.from_door(door, program)
         return cls(RestEdge(connection_settings.from_kubeconfig(path), program))
+
+    @classmethod
+    def from_door(cls, door: InnerDoor, program: str = "kvedge") -> Self:
+        """A client of a server of this process, for the user whose the door is."""
+        return cls(RestEdge(connection_settings.from_door(door), program))
 
     @property
     def host(self) -> str:

@@ -137,9 +137,10 @@ class _Box:
         return path
 
     def client(self, part: str, user: str, group: str) -> KubeClient:
-        """A client of a part of the box, by a door of its own."""
-        door = self.server.door(user, [group])
-        return KubeClient.from_kubeconfig(self.kubeconfig(part, user, group), f"kvedge-{part}", door)
+        """A client of a part of the box, by a door of its own: no file holds a key for it."""
+        # That of an earlier version.
+        (self.settings.state_path / "kubeconfigs" / part).unlink(missing_ok=True)
+        return KubeClient.from_door(self.server.door(user, [group]), f"kvedge-{part}")
 
     def make_volumes(self) -> Service:
         """What claims are bound to."""

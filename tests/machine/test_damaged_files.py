@@ -62,7 +62,7 @@ SILENT = {
     r"state/handler/device-nodes/.*": "device nodes, which are compared and made again",
     r"volumes/\.manifests/.*": "written anew from the API's objects; `recover` tells of one that it cannot read",
 }
-ROLES = ("admin", "agent", "api", "handler", "controller", "drop-ins", "volumes", "networking")
+ROLES = ("admin", "api", "handler", "controller")
 # What others have been given, and trust: the start is refused.
 REFUSED = re.compile(r"state/pki/(server|client)-ca\.(crt|key)")
 

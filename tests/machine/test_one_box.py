@@ -71,6 +71,9 @@ def test_the_roles_reach_the_api_of_their_own_process_without_tcp_and_tls(box: B
     assert to_api == []
     # Both ends of each: what watches there were goes by these.
     assert len(process.net_connections("unix")) > 100
+    # Of those that have no file to read at all, no key is on the disk.
+    kept = (box.data_dir / "state" / "kubeconfigs").iterdir()
+    assert {path.name for path in kept} == {"api", "controller", "handler"}
 
 
 def test_a_vm_gets_its_address_by_dhcp_and_answers_http_on_it(box: Box, name: str) -> None:
