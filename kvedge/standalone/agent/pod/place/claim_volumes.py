@@ -17,6 +17,8 @@ from typing import Final, Protocol
 from kvedge.resources.types.core import PersistentVolumeClaimVolume, Pod
 from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim
 from kvedge.standalone.agent.pod.place.host_paths import HostPathError, prepare_host_path
+from kvedge.storage.volumes.device_links import leads_to_own
+from kvedge.storage.volumes.volume_driver import DEVICES
 
 # The mode bits that an fsGroup adds to a directory, and to a file.
 _GROUP_DIRECTORY: Final = 0o2070
@@ -50,6 +52,8 @@ def claim_path(pod: Pod, wanted: PersistentVolumeClaimVolume, reader: ClaimReade
     if volume.spec.volume_mode == BLOCK:
         if not stat.S_ISBLK(path.stat().st_mode):
             raise ClaimError(f"{path} of volume {volume.metadata.name} is not a block device")
+        if path.parent == DEVICES and not leads_to_own(path):
+            raise ClaimError(f"{path} of volume {volume.metadata.name} leads to another device: it is put right soon")
         return str(path)
     if not path.is_dir():
         raise ClaimError(f"{path} of volume {volume.metadata.name} is not a directory")

@@ -12,6 +12,7 @@ import pytest
 from kvedge.resources.codec import decode
 from kvedge.resources.types.core import PersistentVolumeClaimVolume, Pod
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
+from kvedge.standalone.agent.pod.place import claim_volumes
 from kvedge.standalone.agent.pod.place.claim_volumes import ClaimError, claim_path, link_device
 
 
@@ -70,6 +71,18 @@ def test_a_bound_claim_is_where_its_volume_is(tmp_path: Path) -> None:
 def test_a_claim_that_cannot_be_used_says_why(facts: dict[str, Any], text: str, tmp_path: Path) -> None:
     with pytest.raises(ClaimError, match=text):
         path_of(Api(tmp_path, **facts))
+
+
+def test_a_device_that_is_another_volumes_by_now_is_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Api(tmp_path / "pv", volume_fields={"volumeMode": "Block"})
+    (tmp_path / "pv").symlink_to("/dev/null")
+    monkeypatch.setattr(claim_volumes, "DEVICES", tmp_path)
+    monkeypatch.setattr(claim_volumes.stat, "S_ISBLK", lambda mode: True)
+    monkeypatch.setattr(claim_volumes, "leads_to_own", lambda link: False)
+    with pytest.raises(ClaimError, match="leads to another device"):
+        path_of(device)
+    monkeypatch.setattr(claim_volumes, "leads_to_own", lambda link: True)
+    assert path_of(device) == str(tmp_path / "pv")
 
 
 def test_a_host_path_is_made_where_its_volume_asks_for_it(tmp_path: Path) -> None:
