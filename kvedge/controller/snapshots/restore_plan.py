@@ -6,6 +6,7 @@ everything that was made can go, and the VM has its old disks; the snapshot stay
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Final
 
@@ -68,6 +69,9 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.values.saved_memory import resume_claim
 from kvedge.runtime.clock import rfc3339
 
+# The API server's words; kvedge's own webhooks judge what is said, and say the same the next time.
+_REFUSED_BY: Final = re.compile(r'admission webhook "([^"]+)" denied')
+_OWN_WEBHOOKS: Final = (".kubevirt.io", ".kvedge.io")
 _INITIALIZING: Final = "Initializing VirtualMachineRestore"
 _DONE: Final = "Operation complete"
 _NO_PLACE: Final = "volumeRestorePolicy InPlace: the VM of the snapshot is not there; restore it under new names"
@@ -219,7 +223,7 @@ def _plan_exchange(view: RestoreView, content: VirtualMachineSnapshotContent, no
     return _try(view, Patch(view.vm, exchange_body(restore, volumes, content, view.vm)), now)
 
 
-def _try(view: RestoreView, write: Create | Patch, now: datetime) -> SnapshotPlan:
+def _try(view: RestoreView, write: Create | Patch | PatchByOperations, now: datetime) -> SnapshotPlan:
     """Write the VM until the server takes it: a webhook that refuses it may go, and a quota may get room."""
     if not view.refusal:
         return SnapshotPlan((write,), again_after=LOOK_SECONDS)
@@ -265,13 +269,20 @@ def _leave(view: RestoreView) -> SnapshotPlan:
 
 
 def _plan_patches(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotPlan:
-    if view.refusal:
+    if view.refusal and not _may_pass(view.refusal):
         return fail_restore(view, now, f"spec.patches: {view.refusal}")
     try:
         operations = patch_operations(view.restore)
     except ValueError as error:
         return fail_restore(view, now, f"spec.patches: {error}")
-    return SnapshotPlan((PatchByOperations(vm, operations),))
+    return _try(view, PatchByOperations(vm, operations), now)
+
+
+def _may_pass(refusal: str) -> bool:
+    """Whether a refusal is that of somebody's webhook, which may go; a patch that does not apply, or that makes a VM
+    that cannot be, stays so."""
+    webhook = _REFUSED_BY.search(refusal)
+    return webhook is not None and not webhook[1].endswith(_OWN_WEBHOOKS)
 
 
 def _plan_end(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotPlan:

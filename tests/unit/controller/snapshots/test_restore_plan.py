@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from kvedge.controller.snapshots.restore_report import LOOK_SECONDS
+from kvedge.controller.snapshots.snapshot_actions import PatchByOperations
 from kvedge.resources.codec import decode
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE, UNPATCHED
 from kvedge.resources.meta import OwnerReference
@@ -184,6 +186,35 @@ def test_a_new_vm_whose_patches_are_refused_goes_with_its_disks(is_deleted: bool
     world.settle_restore()
     assert world.volumes.keys().isdisjoint(NEW.values())
     assert world.restore is None if is_deleted else "no such path" in world.reason("restore", "Failure")
+
+
+@pytest.mark.parametrize(
+    ("webhook", "passes"),
+    [("names.example.com", True), ("virtualmachine-validator.kubevirt.io", False)],
+    ids=["somebody's webhook", "our own"],
+)
+def test_patches_that_a_webhook_refuses_are_tried_again_unless_it_judges_what_is_said(webhook: str, passes: bool):
+    world = taken("twin", patches=['{"op": "replace", "path": "/spec/template/spec/hostname", "value": "twin"}'])
+    world.vm = None
+    world.settle_restore()
+    world.fill(*NEW.values())
+    while world.vm is None:
+        for action in world.look_at_restore().actions:
+            world._do(action)
+    world.refusal = f'admission webhook "{webhook}" denied the request: not this name'
+    plan = world.look_at_restore()
+    assert any(isinstance(action, PatchByOperations) for action in plan.actions) is passes
+    for action in plan.actions:
+        if not isinstance(action, PatchByOperations):
+            world._do(action)
+    assert world.restore is not None
+    assert world.restore.is_final is not passes
+    assert "not this name" in world.reason("restore", "Progressing" if passes else "Failure")
+    assert plan.again_after == (LOOK_SECONDS if passes else None)
+    if passes:
+        world.refusal = ""
+        world.settle_restore()
+        assert status(world).complete
 
 
 def test_a_restore_of_a_clone_has_one_controller_and_goes_with_the_last_of_both():
