@@ -291,6 +291,9 @@ class DiskCopies:
         finally:
             if is_ours and not self._hold.thaw():
                 quiesce = QUIESCE_TIMEOUT
+        if was_frozen and not self._freezer.is_on:
+            # Whoever had frozen it let it go on before the job's moment, or after: nobody knows.
+            quiesce = QUIESCE_TIMEOUT
         if self._images is not None:
             self._images.serve_changes()
         frozen_ms = int((time.monotonic() - frozen) * 1000) if is_ours else 0

@@ -154,3 +154,28 @@ def test_without_what_was_packed_there_is_no_copy(tmp_path: Path, job: PlayedJob
     target.with_name("state-copy.img").write_bytes(b"")
     _, found = restart(tmp_path, job, OPEN._replace(state="state-copy"))
     assert found.state == DISK_COPY_FAILED
+
+
+@pytest.mark.parametrize(("thaws", "quiesce"), [(False, "GuestAgent"), (True, "QuiesceTimeout")])
+def test_a_freeze_of_somebody_elses_counts_if_it_lasts_past_the_moment(
+    tmp_path: Path, job: PlayedJob, thaws: bool, quiesce: str
+) -> None:
+    """As Velero's does, whose own thaw may come at any time."""
+    (tmp_path / "layers").mkdir()
+    CopyStore(str(tmp_path)).keep(OPEN._replace(started_ms=0, disks=()))
+    freezer = SimpleNamespace(is_on=True, thaw_soon=lambda: None)
+    session = SimpleNamespace(backup=job, facts=lambda: None)
+    places = (str(tmp_path), str(tmp_path / "layers"), str(tmp_path))
+    copies = DiskCopies(cast("Any", session), cast("Any", freezer), places, lambda: None, lambda: None)
+
+    def begin_job(_served: object) -> tuple[int, int]:
+        freezer.is_on = not thaws
+        return 5, 0
+
+    copies._begin_job = begin_job  # type: ignore[method-assign]
+    copies._fix_moment(())
+    found = copies.describe()
+    assert found is not None
+    assert found.quiesce == quiesce
+    # It is thawed by whoever had frozen it.
+    assert found.frozen_ms == 0
