@@ -340,9 +340,10 @@ def _has_lost_vlan(bridge: Link | None, network: LanConfig) -> bool:
 
 
 def _is_of_another(port: Link, wanted: LanPort) -> bool:
-    """Whether a port has to go down before it is one of this network."""
+    """Whether a port has to go down before it is one of this network: by its alias, as not all of a network is told
+    there."""
     known = lan_port_of(port)
-    return known is not None and known != wanted
+    return known is not None and not (known.settled and port.alias == wanted.alias)
 
 
 def _naming_steps(config: NodeNetworkConfig, seen: LanSeen, name: str, wanted: LanPort) -> Iterator[Step]:
@@ -350,13 +351,14 @@ def _naming_steps(config: NodeNetworkConfig, seen: LanSeen, name: str, wanted: L
     are that network's, that the filter may be another one's: whoever comes after a cut makes it anew."""
     link = seen.link(name)
     known = lan_port_of(link) if link is not None else None
-    if known is None or known == wanted:
-        if known is None or link is None or link.alias != wanted.alias:
+    if known is None or link is None or not _is_of_another(link, wanted):
+        if known is None:
             yield SetLink(name, alias=wanted.alias)
         yield _table_step(config, seen, name, wanted)
         return
-    if replace(known, settled=True) != wanted or known.settled:
-        yield SetLink(name, alias=replace(wanted, settled=False).alias)
+    unsettled = replace(wanted, settled=False).alias
+    if link.alias != unsettled:
+        yield SetLink(name, alias=unsettled)
     yield ReplaceTable(lan_table_of(config), _all_keys({**lan_ports_of(config, seen.links), name: wanted}))
     yield SetLink(name, alias=wanted.alias)
 

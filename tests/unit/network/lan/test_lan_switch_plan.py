@@ -27,6 +27,7 @@ from kvedge.network.link_types import Link
 from kvedge.network.netns import netns_path
 from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.attachments import NodeNetworkConfig
+from kvedge.network.steps import ReplaceTable, SetLink
 from tests.unit.network.namespace_model import NamespaceModel
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
@@ -110,7 +111,7 @@ def follow(model: NamespaceModel, wanted: LanPort) -> None:
     if present.number != wanted.number:
         switch(model, wanted)
         return
-    for step in plan_lan_port(CONFIG, seen(model), present, netns_path(NETNS), whole=True):
+    for step in plan_lan_port(CONFIG, seen(model), replace(present, settled=True), netns_path(NETNS), whole=True):
         model.apply(step)
 
 
@@ -120,8 +121,9 @@ def follow(model: NamespaceModel, wanted: LanPort) -> None:
     [(LAN, OTHER), (LAN, VLAN), (MADE, LAN), (LAN, MADE), (TRUNK, OTHER), (OTHER, TRUNK)],
     ids=["bridges", "a VLAN", "from a network of ours", "to a network of ours", "from a trunk", "to a trunk"],
 )
-def test_a_switch_that_is_cut_short_and_taken_back_leaves_nothing_of_the_other_network(
-    before: LanConfig, after: LanConfig, heals: bool
+@pytest.mark.parametrize("first_wanted", [1, 2], ids=["taken back", "gone on with"])
+def test_a_switch_that_is_cut_short_leaves_nothing_of_the_other_network(
+    before: LanConfig, after: LanConfig, heals: bool, first_wanted: int
 ) -> None:
     first, second = named(before, 1), named(after, 2)
     for stop in range(len(plan_lan_switch(CONFIG, seen(host(first)), second)) + 1):
@@ -130,7 +132,7 @@ def test_a_switch_that_is_cut_short_and_taken_back_leaves_nothing_of_the_other_n
         if heals:
             for step in plan_lan_healing(CONFIG, seen(model), whole=True):
                 model.apply(step)
-        for wanted in (first, second):
+        for wanted in (first, second) if first_wanted == 1 else (second, first):
             follow(model, wanted)
             fresh = host(wanted)
             moved, made = model.link(NAME), fresh.link(NAME)
@@ -159,6 +161,19 @@ def test_an_alias_tells_the_number_of_its_network_and_an_earlier_version_reads_t
     assert len(port.alias.split()) == 8
     assert not set("mif") & set(port.alias.split()[7])
     assert number_of("shop/lan") != number_of("shop/other")
+
+
+@pytest.mark.parametrize(
+    "network",
+    [LanConfig(bridge="br0", mtu=1500), LanConfig(bridge="br0", nic="eth7", vlan=7), VLAN],
+    ids=["with an MTU", "with a NIC", "a VLAN"],
+)
+def test_a_nic_that_is_there_stays_as_it_is_whatever_its_alias_leaves_out(network: LanConfig) -> None:
+    model = host(nic(network))
+    if network.nic:
+        model.add_link("eth7", "dummy", up=True)
+    steps = plan_lan_port(CONFIG, seen(model), nic(network), netns_path(NETNS), whole=True)
+    assert not [step for step in steps if isinstance(step, (SetLink, ReplaceTable))]
 
 
 def link_with(alias: str) -> Link:

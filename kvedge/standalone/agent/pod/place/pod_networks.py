@@ -78,9 +78,10 @@ def follow_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: 
     ports, complaint = [], ""
     for selection in wanted:
         present, before = has.get(selection.interface), joined.get(selection.interface, selection.reference)
+        is_elsewhere = present is not None and not _is_on(present, selection.reference, before)
         try:
             port = _port(selection, pod, own, has, read, before)
-            if present is not None and port != present:
+            if present is not None and is_elsewhere:
                 switch_nic(config, present, port)
             else:
                 attach_nic(config, port)
@@ -142,7 +143,7 @@ def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, Por
     """
     known = has.get(selection.interface)
     if known is not None and _is_on(known, selection.reference, told):
-        return known
+        return _settled(known)
     try:
         check_namespace(selection, pod.metadata.namespace)
     except SelectionError as error:
@@ -155,6 +156,11 @@ def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, Por
     except (LanConfigError, ValueError) as error:
         raise PodNetworkError(f"network {selection.reference}: {error}") from error
     return replace(made, number=number_of(selection.reference)) if isinstance(made, LanPort) else made
+
+
+def _settled(port: Port) -> Port:
+    """As it is wanted, whatever a switch that was cut short has left undone."""
+    return replace(port, settled=True) if isinstance(port, LanPort) else port
 
 
 def _is_on(port: Port, reference: str, told: str) -> bool:
