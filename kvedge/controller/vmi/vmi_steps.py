@@ -164,6 +164,10 @@ class VmiSteps:
             self._cdi_config(),
         )
 
+    def _newest(self, vmi: VirtualMachineInstance) -> VirtualMachineInstance:
+        found = self._vmis.get(vmi.metadata.namespace, vmi.metadata.name)
+        return found if found is not None and found.metadata.uid == vmi.metadata.uid else vmi
+
     def _do(self, vmi: VirtualMachineInstance, action: VmiAction) -> float | None:
         """Do one action; a number ends the pass, to be continued after so many seconds.
 
@@ -189,7 +193,9 @@ class VmiSteps:
             case PatchPodStatus(pod, body):
                 self._patch_pod(pod, StrategicPatch(body), "status")
             case ResizePod():
-                return self._resizer.resize(vmi, action, lambda body: self._do(vmi, body))
+                # Its room may have been written just now, and what is said of a refusal goes to that version.
+                newest = self._newest(vmi)
+                return self._resizer.resize(newest, action, lambda body: self._do(newest, body))
             case DeletePod(pod):
                 self._delete(vmi, pod)
             case ForgetPod(pod):

@@ -1,4 +1,7 @@
-"""The web console on a server of a cluster: a program of its own, before both API servers."""
+"""The web console on a server of a cluster: a program of its own, with the api role, before an API server of its own.
+
+Two api roles that have no Service in common would take the webhooks of one server from one another.
+"""
 
 from __future__ import annotations
 
@@ -18,31 +21,39 @@ import pytest
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest
-from tests.contract.api.conftest import remove
-from tests.support.api_servers import ApiServerUnderTest
+from tests.support.api_servers import EmbeddedServer
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("subresources_answer")]
+pytestmark = [pytest.mark.contract]
 
 _CORE = "/api/v1/namespaces/default"
 _BINDING = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
 
 
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    """The embedded one: the console does not differ by server."""
+    server = EmbeddedServer(tmp_path_factory.mktemp("embedded"))
+    server.start()
+    yield server
+    server.stop()
+
+
 @pytest.fixture
-def token(admin: KubeClient) -> Iterator[str]:
+def token(own_server: EmbeddedServer) -> Iterator[str]:
     """Of an account that may only view."""
+    admin = KubeClient.from_kubeconfig(own_server.write_kubeconfig("admin", ["system:masters"]))
     admin.request("POST", f"{_CORE}/serviceaccounts", {"metadata": {"name": "viewer"}})
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     subject = {"kind": "ServiceAccount", "name": "viewer", "namespace": "default"}
     admin.request("POST", _BINDING, {"metadata": {"name": "viewer"}, "roleRef": role, "subjects": [subject]})
     yield admin.request("POST", f"{_CORE}/serviceaccounts/viewer/token", {"spec": {}})["status"]["token"]
-    remove(admin, f"{_BINDING}/viewer")
-    remove(admin, f"{_CORE}/serviceaccounts/viewer")
+    admin.close()
 
 
 @contextlib.contextmanager
-def api_program(server: ApiServerUnderTest, directory: Path, *options: str) -> Iterator[int]:
+def api_program(server: EmbeddedServer, directory: Path, *options: str) -> Iterator[int]:
     """`kvedge api` with a console; the console's port."""
     port = free_port()
     kubeconfig = server.write_kubeconfig("kvedge-api", ["system:masters"])
@@ -77,10 +88,10 @@ def served(port: int, authority: Path) -> bool:
 
 
 def test_a_server_serves_the_console_with_an_authority_of_its_own_and_the_users_rights_alone(
-    server: ApiServerUnderTest, token: str, tmp_path: Path
+    own_server: EmbeddedServer, token: str, tmp_path: Path
 ) -> None:
     authority = tmp_path / "state" / "console" / "ca.crt"
-    with api_program(server, tmp_path) as port:
+    with api_program(own_server, tmp_path) as port:
         wait_until(lambda: authority.exists() and served(port, authority), "the console is served")
 
         async def test() -> None:
@@ -93,11 +104,11 @@ def test_a_server_serves_the_console_with_an_authority_of_its_own_and_the_users_
             assert (await ask(port, authority, "/sign-in", {"credential": "x" * 32}, {}))[0] == 403
 
         asyncio.run(test())
-    with api_program(server, tmp_path) as port:
+    with api_program(own_server, tmp_path) as port:
         wait_until(lambda: served(port, authority), "a browser that trusts the authority still does")
 
 
-def test_a_server_shows_the_certificate_that_it_was_given(server: ApiServerUnderTest, tmp_path: Path) -> None:
+def test_a_server_shows_the_certificate_that_it_was_given(own_server: EmbeddedServer, tmp_path: Path) -> None:
     authority, certificate, key = (tmp_path / name for name in ("root.crt", "tls.crt", "tls.key"))
     now = datetime.now(UTC)
     made = CertificateAuthority.create("site", now).issue(LeafRequest("console", hosts=["127.0.0.1"]), now)
@@ -105,6 +116,6 @@ def test_a_server_shows_the_certificate_that_it_was_given(server: ApiServerUnder
     key.write_bytes(made.key)
     certificate.write_bytes(made.certificate)
     options = (f"--console-certificate={certificate}", f"--console-key={key}")
-    with api_program(server, tmp_path / "data", *options) as port:
+    with api_program(own_server, tmp_path / "data", *options) as port:
         wait_until(lambda: served(port, authority), "the console shows it")
         assert not (tmp_path / "data" / "state" / "console").exists()
