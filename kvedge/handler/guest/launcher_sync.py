@@ -165,9 +165,13 @@ class LauncherSync:
         if pod_uid is not None:
             self.prepare_pod(vmi, launcher, pod_uid)
         known = self.connections.view(key).status
+        if known is None:
+            # The connection broke since the plan, and is back before its first word: a guest that may run, and that
+            # must not get all that a start gets.
+            raise PodNotReady("its launcher has not told of its guest yet")
         resolver = self.network.resolver(launcher)
         running = RunningNics([], None, {})
-        if known is None or known.state == DOMAIN_STATE_ABSENT:
+        if known.state == DOMAIN_STATE_ABSENT:
             # A guest that runs is served as it is.
             check_macs(vmi, self.vmis.list())
             self._join(vmi, launcher)
@@ -179,7 +183,7 @@ class LauncherSync:
         prepared = running.prepared
         memory.nics = (*(item.nic for item in prepared), *running.lost_nics(vmi), *function_nics(vmi))
         memory.lost = tuple(running.lost_sentences(vmi))
-        starts = known is None or known.state == DOMAIN_STATE_ABSENT
+        starts = known.state == DOMAIN_STATE_ABSENT
         told = hold_vcpus(vmi, known)
         request = launcher_pb2.SyncRequest(
             vmi_json=encode_json(told),

@@ -59,7 +59,14 @@ class InnerDoors:
             served, ours = socket.socketpair()
             served.setblocking(False)
             self._coming[served] = caller
-            self._loop.call_soon_threadsafe(self._begin)
+            try:
+                self._loop.call_soon_threadsafe(self._begin)
+            except RuntimeError as error:
+                # A loop that ended without our stop.
+                del self._coming[served]
+                served.close()
+                ours.close()
+                raise OSError(_GONE, os.strerror(_GONE)) from error
             return ours
 
     def _begin(self) -> None:
