@@ -74,10 +74,17 @@ def get(session: Session, resource: str, name: str, call: str, body: JsonObject 
     return _call_guest(session, "GET", resource, name, call, _present(body))
 
 
-def get_content(session: Session, resource: str, name: str, call: str, query: dict[str, str] | None = None) -> bytes:
+def get_content(
+    session: Session,
+    resource: str,
+    name: str,
+    call: str,
+    query: dict[str, str] | None = None,
+    seconds: float = _SECONDS,
+) -> bytes:
     """Ask for something that is no document; as :func:`put`."""
     path = subresource_path(session.namespace, resource, name, call)
-    client = session.client.hurry(_SECONDS)
+    client = session.client.hurry(seconds)
     return _ask(session, resource, name, lambda: client.content(path, query))
 
 

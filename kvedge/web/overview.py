@@ -81,9 +81,9 @@ def _first(here: Session, place: str | None) -> JsonObject:
     for name, read in (("alarms", read_alarms), ("tasks", read_tasks)):
         try:
             rows = read(here, place)["rows"]
-        except KubeError:
+        except KubeError as error:
             # The rest of the page is worth showing without it.
-            found[name] = None
+            found[name] = None if isinstance(error, Forbidden) else {"rows": [], "more": 0, "failure": error.message}
             continue
         kept = rows if name == "alarms" else [row for row in rows if row["state"] == RUNNING]
         found[name] = {"rows": kept[:_MOST], "more": max(0, len(kept) - _MOST)}

@@ -18,6 +18,7 @@ from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshot,
 )
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _PATH: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _SUBRESOURCES: Final = "subresources.kubevirt.io"
@@ -38,6 +39,8 @@ _ACTS: Final = {
     "clone": ("create", _CLONE.group, _CLONE.plural, ""),
     "delete": ("delete", _VM.group, _VM.plural, ""),
     "disks": ("update", _SUBRESOURCES, _VM.plural, "addvolume"),
+    "detach": ("update", _SUBRESOURCES, _VM.plural, "removevolume"),
+    "agent": ("get", _SUBRESOURCES, VirtualMachineInstance.KIND.plural, "guestosinfo"),
     "backups": ("list", _BACKUP.group, _BACKUP.plural, ""),
     "backUp": ("create", _BACKUP.group, _BACKUP.plural, ""),
     "bringBack": ("create", _RETURN.group, _RETURN.plural, ""),

@@ -74,7 +74,8 @@ def _load_chain(context: ssl.SSLContext, material: TlsMaterial) -> None:
     descriptor = os.memfd_create("kvedge-tls", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, material.key + b"\n" + material.certificate)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+        # Without a word for it, OpenSSL would ask for a passphrase on the terminal.
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=lambda: b"")
     except (ssl.SSLError, OSError) as error:
         raise CertificateError(f"the certificate or its key cannot be used: {error}") from error
     finally:

@@ -20,6 +20,7 @@ from kvedge.runtime.clock import Clock
 from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.volume_manifest import driver_name
 from kvedge.standalone.volumes.volume_plan import is_ours
+from kvedge.storage.volumes.device_links import leads_to_own
 from kvedge.storage.volumes.volume_driver import VolumeDriverError
 
 log = logging.getLogger(__name__)
@@ -92,7 +93,8 @@ class Attachments:
             return False
         driver, is_block = self.places.of_volume(volume), volume.spec.volume_mode == BLOCK
         try:
-            is_there = driver.path(driver_name(volume), block=is_block).exists()
+            path = driver.path(driver_name(volume), block=is_block)
+            is_there = path.exists() and (not path.is_symlink() or leads_to_own(path))
         except (VolumeDriverError, OSError):
             is_there = False
         if is_there:

@@ -18,10 +18,12 @@ from kvedge.resources.codec import JsonObject
 
 _DATA: Final = "certificate-authority-data"
 _FILE: Final = "certificate-authority"
+_AS_THEY_ARE: Final = ("tls-server-name", "proxy-url")
 
 
 def read_api_address(place: Path, environment: Mapping[str, str] = os.environ) -> JsonObject:
-    """The entry of a cluster in a kubeconfig: `server`, and `certificate-authority-data` where one is named.
+    """The entry of a cluster in a kubeconfig: `server`, how it is reached, and `certificate-authority-data` where an
+    authority is named.
 
     `place` is a kubeconfig, or the directory with the service account of a Pod.
 
@@ -33,6 +35,7 @@ def read_api_address(place: Path, environment: Mapping[str, str] = os.environ) -
         return _of_pod(place, environment)
     cluster, _ = current_entries(read_kubeconfig(place))
     found: JsonObject = {"server": text_of(cluster, "server")}
+    found |= {key: value for key in _AS_THEY_ARE if (value := text_of(cluster, key))}
     if data := text_of(cluster, _DATA):
         found[_DATA] = data
     elif name := text_of(cluster, _FILE):

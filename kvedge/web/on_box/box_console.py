@@ -62,6 +62,8 @@ class BoxConsole:
         self._server: HttpsServer | None = None
         self._origins: dict[str, str] = {}
         self._material: TlsMaterial | None = None
+        # Why the certificate that is there now is not shown, since the last look.
+        self._fault, self._is_told = "", False
 
     @property
     def port(self) -> int:
@@ -82,7 +84,7 @@ class BoxConsole:
             tls = RotatingTls(material)
             self._server = HttpsServer(host, port, self.name)
             self._server.bind()
-            self._use(material)
+            self._use(material, self._origins_of(material))
             users = BoxUsers(cluster, self._kubeconfig)
             self._server.start(tls, lambda: self._application(users, tls))
         except (ServerError, CertificateError, KubeconfigError, KubeconfigFault) as error:
@@ -99,11 +101,21 @@ class BoxConsole:
         """Why it no longer serves."""
         return self._server.failure() if self._server is not None else None
 
-    def _use(self, material: TlsMaterial) -> None:
-        """Its names are those by which browsers may ask: any other is somebody else's name for this address."""
+    def _origins_of(self, material: TlsMaterial) -> Mapping[str, str]:
+        """Its names are those by which browsers may ask: any other is somebody else's name for this address.
+
+        Raises:
+            CertificateError: when it has none that a browser could ask by.
+        """
+        found = find_origins(hosts_of(material.certificate), self.port)
+        if not found:
+            raise CertificateError("the certificate names no host but wildcards; the console needs its names in full")
+        return found
+
+    def _use(self, material: TlsMaterial, origins: Mapping[str, str]) -> None:
         self._material = material
         self._origins.clear()
-        self._origins.update(find_origins(hosts_of(material.certificate), self.port))
+        self._origins.update(origins)
 
     def _application(self, users: BoxUsers, tls: RotatingTls) -> web.Application:
         loop = asyncio.get_running_loop()
@@ -138,22 +150,34 @@ class BoxConsole:
     def _read_certificate(self) -> TlsMaterial | None:
         try:
             return self._certificate.read()
-        except CertificateError:
-            # It is being written.
+        except CertificateError as error:
+            self._note_fault(error)
             return None
 
     def _follow(self, tls: RotatingTls, found: TlsMaterial | None) -> None:
         if found is None or found == self._material:
             return
-        # The key comes before its certificate: in between they do not fit, and the next look finds both.
-        with contextlib.suppress(CertificateError):
+        try:
+            origins = self._origins_of(found)
             tls.exchange(found)
-            self._use(found)
+        except CertificateError as error:
+            self._note_fault(error)
+            return
+        self._use(found, origins)
+        self._fault, self._is_told = "", False
+
+    def _note_fault(self, error: CertificateError) -> None:
+        """Tell it once, when it lasts: the key comes before its certificate, and in between they do not fit."""
+        if str(error) != self._fault:
+            self._fault, self._is_told = str(error), False
+        elif not self._is_told:
+            self._is_told = True
+            log.error("the console keeps its earlier certificate", extra={"facts": {"why": self._fault}})
 
 
 def find_origins(hosts: frozenset[str], port: int) -> Mapping[str, str]:
     """Each Host by which browsers may ask, with the origin of its pages."""
-    bare = {f"[{host}]" if ":" in host else host.lower() for host in hosts}
+    bare = {f"[{host}]" if ":" in host else host.lower() for host in hosts if "*" not in host}
     with_port = {f"{host}:{port}": f"https://{host}:{port}" for host in bare}
     # Browsers leave out a port that goes without saying.
     return {host: f"https://{host}" for host in bare} if port == _HTTPS_PORT else with_port

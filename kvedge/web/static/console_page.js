@@ -12,11 +12,15 @@ export function consolePage(main, live, namespace, name) {
   let socket = null;
   let terminal = null;
   let isOpen = true;
+  // Who has asked for another connection meanwhile has the later turn.
+  let turn = 0;
   const state = element("span", { role: "status", class: "grow" }, t("connecting …"));
   const frame = element("div", { class: "terminal-frame" });
+  // Not before the terminal has shown what was printed before.
+  const again = button(t("Connect again"), open, { disabled: true });
   main.replaceChildren(
     element("h1", {}, t("Serial console of {vm}", { vm: `${namespace}/${name}` })),
-    element("div", { class: "bar" }, state, button(t("Connect again"), () => { socket?.close(); open(); }),
+    element("div", { class: "bar" }, state, again,
       element("a", { href: `#/vm/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}` }, t("Back to the VM"))),
     element("p", {}, t("Tab and Escape go to the guest; Ctrl-Shift-F6 leaves the terminal.")),
     frame);
@@ -43,6 +47,8 @@ export function consolePage(main, live, namespace, name) {
       confirm(plural(text.split("\n").length, "Paste {count} line into the guest?", "Paste {count} lines into the guest?"), t("Paste")).then((yes) => { if (yes) terminal.paste(text); });
     }, true);
     await showEarlier();
+    if (!isOpen) return;
+    again.disabled = false;
     await open();
     terminal.focus();
   }
@@ -55,26 +61,25 @@ export function consolePage(main, live, namespace, name) {
       terminal.write(Uint8Array.from(bytes, (character) => character.charCodeAt(0)));
       // The guest may have left the screen in any state; its next bytes come to a clean one. All of it is shown before
       // the guest is connected: what a terminal answers to old questions must not be typed into it.
-      await new Promise((resolve) => terminal.write(`\x1b[!p\x1b[0m\r\n\x1b[7m ${t("until here from the log; now it is connected anew")} \x1b[0m\r\n`, resolve));
-      if (!isOpen) return;
+      await new Promise((resolve) => terminal.write(`\x1b[!p\x1b[?1049l\x1b[?1000;1002;1003l\x1b[0m\r\n\x1b[7m ${t("until here from the log; now it is connected anew")} \x1b[0m\r\n`, resolve));
     } catch (error) {
       if (!(error instanceof CallFailed)) throw error;
     }
   }
 
   async function open() {
+    const mineIsDue = ((number) => () => isOpen && turn === number)(++turn);
     let unwritten = 0;
-    let mine;
+    let protocols;
+    socket?.close();
     try {
-      mine = new WebSocket(socketAddress("stream"), await streamProtocols(namespace, name, "console"));
+      protocols = await streamProtocols(namespace, name, "console");
     } catch (error) {
-      state.textContent = error.message;
+      if (mineIsDue()) state.textContent = error.message;
       return;
     }
-    if (!isOpen) {
-      mine.close();
-      return;
-    }
+    if (!mineIsDue()) return;
+    const mine = new WebSocket(socketAddress("stream"), protocols);
     socket = mine;
     mine.binaryType = "arraybuffer";
     mine.addEventListener("open", () => { state.textContent = t("connected"); });

@@ -54,8 +54,9 @@ export function wholeActs(namespace, name, may, shown) {
     if (target) call(`${path}/clone`, { target, snapshot: "" }, t("{target} is made of {vm}", { target, vm }));
   };
   const remove = async () => {
+    const here = location.hash;
     const question = t("Delete {vm}? DataVolumes that were made for it go with it, and what is on them.", { vm });
-    if (await confirm(question, t("Delete")) && await call(`${path}/delete`, { uid: shown.vmUid }, t("{vm} was deleted", { vm }))) location.hash = "#/";
+    if (await confirm(question, t("Delete")) && await call(`${path}/delete`, { uid: shown.vmUid }, t("{vm} was deleted", { vm })) && location.hash === here) location.hash = "#/";
   };
   return [
     ...(may.clone ? [button(t("Clone"), clone)] : []),

@@ -49,7 +49,7 @@ export function redraw(shown, nodes) {
   const had = shown.contains(document.activeElement) ? document.activeElement : null;
   const value = had?.value;
   shown.replaceChildren(...nodes);
-  const again = had && [...shown.querySelectorAll("button, input, a")].find((node) => nameOf(node) === nameOf(had));
+  const again = had && [...shown.querySelectorAll("button, input, select, a")].find((node) => nameOf(node) === nameOf(had));
   if (!again) return;
   if (again.tagName === "INPUT") again.value = value;
   again.focus();

@@ -91,7 +91,10 @@ export function listPage(main, live) {
     for (const known of lines.keys()) if (!live.rows.has(known)) { lines.delete(known); chosen.delete(known); }
     const nodes = rows.map(line);
     if (nodes.length !== body.children.length || nodes.some((node, place) => body.children[place] !== node)) {
+      // A line that stays keeps the keyboard, wherever it goes.
+      const had = body.contains(document.activeElement) ? document.activeElement : null;
       body.replaceChildren(...nodes);
+      if (had && body.contains(had)) had.focus();
     }
     count.textContent = rows.length === live.rows.size
       ? plural(rows.length, "{count} VM", "{count} VMs")

@@ -43,7 +43,7 @@ function countStates(rows) {
 function listPart(title, page, found, none, draw) {
   return [
     element("h2", {}, title),
-    found === null ? element("p", {}, t("You may not see them.")) : found.rows.length ? draw(found.rows) : element("p", {}, none),
+    found === null ? element("p", {}, t("You may not see them.")) : found.failure ? element("p", { class: "bad" }, found.failure) : found.rows.length ? draw(found.rows) : element("p", {}, none),
     found?.more ? link(page, t("and {count} more", { count: found.more })) : [],
   ].flat();
 }

@@ -45,7 +45,23 @@ export function typing(screen, tell) {
   dialog.showModal();
 }
 
+// One text after the other: their keys would be mixed.
+let isTyping = false;
+
 async function type(screen, text, tell) {
+  if (isTyping) {
+    tell(t("another text is still being typed"));
+    return;
+  }
+  isTyping = true;
+  try {
+    await typeAlone(screen, text, tell);
+  } finally {
+    isTyping = false;
+  }
+}
+
+async function typeAlone(screen, text, tell) {
   const { keys, missing } = keysFor(text, layout);
   if (missing) {
     tell(t("nothing was typed: this keyboard layout has no keys for {characters}", { characters: missing }));

@@ -12,6 +12,8 @@ export function screenPage(main, live, namespace, name) {
   let screen = null;
   let isOpen = true;
   let isConnected = false;
+  // Who has asked for another connection meanwhile has the later turn.
+  let turn = 0;
   const vm = `${namespace}/${name}`;
   const title = t("Screen of {vm}", { vm });
   const state = element("span", { role: "status", class: "grow" }, t("connecting …"));
@@ -52,21 +54,20 @@ export function screenPage(main, live, namespace, name) {
   }
 
   async function open(takesOver) {
+    const mineIsDue = ((number) => () => isOpen && turn === number)(++turn);
     screen?.disconnect();
     screen = null;
     isConnected = false;
     const { default: RFB } = await import("./vendor/screen.js");
-    let socket;
+    let protocols;
     try {
-      socket = new WebSocket(socketAddress("stream"), await streamProtocols(namespace, name, "vnc", takesOver));
+      protocols = await streamProtocols(namespace, name, "vnc", takesOver);
     } catch (error) {
-      tell(error.message);
+      if (mineIsDue()) tell(error.message);
       return;
     }
-    if (!isOpen) {
-      socket.close();
-      return;
-    }
+    if (!mineIsDue()) return;
+    const socket = new WebSocket(socketAddress("stream"), protocols);
     frame.replaceChildren();
     const mine = new RFB(frame, socket, {});
     screen = mine;
@@ -74,7 +75,7 @@ export function screenPage(main, live, namespace, name) {
     mine.addEventListener("connect", () => { isConnected = screen === mine; tell(t("connected")); mine.focus(); });
     mine.addEventListener("securityfailure", () => { tell(t("the screen refused the connection")); });
     socket.addEventListener("close", ({ code, reason }) => {
-      if (screen !== mine) return;
+      if (screen !== mine || !isOpen) return;
       isConnected = false;
       if (code === TAKEN) ask();
       else tell(t("disconnected: {why}", { why: reason ? said(reason) : t("the connection broke") }));

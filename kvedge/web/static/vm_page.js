@@ -17,21 +17,25 @@ const FACTS = [[t("State"), "status"], [t("Node"), "node"], [t("Address"), "ip"]
 export function vmPage(main, live, namespace, name) {
   let version = null;
   let isOpen = true;
-  const actions = element("div", { class: "bar" });
+  // Whether the user may ask the guest's agent.
+  let isTold = false;
+  const actions = element("span", { class: "bar" });
   const content = element("div");
   const whole = element("span", { class: "bar" });
   // What the user may do here; asked once, when it is first needed.
   let known = null;
   const rights = () => (known ??= read(`rights/${encodeURIComponent(namespace)}`).catch(() => { known = null; return {}; }));
   const histories = [snapshotsPart(namespace, name, rights), migrationsPart(namespace, name, rights, () => row()?.status === "Running"), backupsPart(namespace, name, rights), guestPart(namespace, name)];
+  let isAsked = false;
   const graphs = graphsPart(namespace, name);
   const isVm = () => live.rows.has(`VirtualMachine/${namespace}/${name}`);
   const manifest = editPart(vmPath(namespace, name), `${namespace}/${name}`, async () => isVm() && (await rights()).edit);
-  main.replaceChildren(element("h1", {}, `${namespace}/${name}`), actions, content, graphs.node, ...histories.map(({ node }) => node), manifest);
-  rights().then((may) => {
+  main.replaceChildren(element("h1", {}, `${namespace}/${name}`), element("div", { class: "bar" }, actions, whole), content, graphs.node, ...histories.map(({ node }) => node), manifest);
+  const told = rights().then((may) => {
     histories[0].node.hidden = !may.snapshots;
     histories[1].node.hidden = !may.migrations;
     histories[2].node.hidden = !may.backups;
+    isTold = may.agent;
   });
 
   const row = () => live.rows.get(`VirtualMachine/${namespace}/${name}`) ?? live.rows.get(`VirtualMachineInstance/${namespace}/${name}`);
@@ -46,13 +50,19 @@ export function vmPage(main, live, namespace, name) {
     graphs.show(Boolean(now) && ["Running", "Paused", "Migrating"].includes(now.status));
     actions.replaceChildren(
       ...(now ? ACTIONS.filter((action) => action.fits(now)).map((action) => button(action.text, () => act(action, [now]), { disabled: Boolean(live.state) })) : []),
-      ...(runs ? [element("a", { href: vmLink(now, "/console") }, t("Serial console")), element("a", { href: vmLink(now, "/screen") }, t("Screen"))] : []),
-      whole);
+      ...(runs ? [element("a", { href: vmLink(now, "/console") }, t("Serial console")), element("a", { href: vmLink(now, "/screen") }, t("Screen"))] : []));
     // No agent answers of a guest that does not run.
-    histories[3].node.hidden = !runs;
+    histories[3].node.hidden = !runs || !isTold;
     try {
-      const [found, may] = await Promise.all([read(vmPath(namespace, name)), rights()]);
-      if (!isOpen) return;
+      const found = await read(vmPath(namespace, name));
+      if (!isOpen || seen !== version) return;
+      // What may be done comes a moment later than what there is.
+      if (!isAsked) redraw(content, parts(found, {}, namespace, name));
+      await told;
+      const may = await rights();
+      if (!isOpen || seen !== version) return;
+      isAsked = true;
+      histories[3].node.hidden = !runs || !isTold;
       redraw(whole, found.vmUid ? wholeActs(namespace, name, may, found) : []);
       redraw(content, parts(found, may, namespace, name));
     } catch (error) {
@@ -74,7 +84,7 @@ function parts(vm, may, namespace, name) {
   return [
     element("dl", {}, facts),
     ...section(t("Conditions"), vm.conditions, ts("Of", "Type", "Status", "Reason", "Message"), (item) => [item.of, item.type, item.status, item.reason, item.message]),
-    ...section(t("Disks"), vm.disks, ts("Name", "Source", "Size", "Acts"), (item) => [item.name, item.source, item.size, may.disks && vm.detachable.includes(item.name) ? detachButton(namespace, name, item.name) : ""]),
+    ...section(t("Disks"), vm.disks, ts("Name", "Source", "Size", "Acts"), (item) => [item.name, item.source, item.size, may.detach && vm.detachable.includes(item.name) ? detachButton(namespace, name, item.name) : ""]),
     ...(may.disks ? [element("p", {}, button(t("Attach a disk"), () => attachDisk(namespace, name)))] : []),
     ...section(t("Interfaces"), vm.interfaces, ts("Name", "MAC", "Addresses", "Known from"), (item) => [item.name, item.mac, item.addresses.join(", "), item.from]),
     ...section(t("Events"), vm.events, ts("Ago", "Type", "About", "Reason", "Message"), (item) => [age(item.time), item.type, item.about, item.reason, item.message]),

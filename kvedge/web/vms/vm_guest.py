@@ -17,6 +17,8 @@ from kvedge.web.texts.shown_text import showable
 
 _SECONDS: Final = 20.0
 _MOST: Final = 64
+# The console waits for it.
+_LOG_SECONDS: Final = 5.0
 _LOG_BYTES: Final = 64 * 1024
 
 
@@ -48,7 +50,7 @@ def read_agent(session: Session, namespace: str, name: str) -> JsonObject:
 def read_log(session: Session, namespace: str, name: str) -> JsonObject:
     """The last 64 KiB of the serial console: `bytes` is a text with one character for each byte."""
     query = {"tailBytes": str(_LOG_BYTES)}
-    content = get_content(_here(session, namespace), VMI, name, "console/log", query)
+    content = get_content(_here(session, namespace), VMI, name, "console/log", query, _LOG_SECONDS)
     return {"bytes": content[-_LOG_BYTES:].decode("latin-1")}
 
 

@@ -358,4 +358,5 @@ export default {
   "{vm} was asked to take {disk}": "für {vm} angefordert: {disk} anhängen",
   "{vm} was deleted": "{vm} wurde gelöscht",
   "{count} nodes are ready": {"one": "{count} Knoten ist bereit", "other": "{count} Knoten sind bereit"},
+  "another text is still being typed": "ein anderer Text wird noch getippt",
 };

@@ -31,6 +31,11 @@ def test_address_and_authority_are_taken_and_no_credential(tmp_path: Path) -> No
     assert found == {"server": "https://192.0.2.1:6443", "certificate-authority-data": "YWJj"}
 
 
+def test_how_it_is_reached_goes_along(tmp_path: Path) -> None:
+    found = read_api_address(kubeconfig(tmp_path, 'tls-server-name: api.example, proxy-url: "http://192.0.2.9:3128"'))
+    assert (found["tls-server-name"], found["proxy-url"]) == ("api.example", "http://192.0.2.9:3128")
+
+
 def test_an_authority_in_a_file_beside_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("abc")
     found = read_api_address(kubeconfig(tmp_path, "certificate-authority: ca.pem"))

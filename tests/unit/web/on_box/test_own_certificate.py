@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509 import verification
 
-from kvedge.runtime.tls.certificates import CertificateAuthority, CertificateError, hosts_of
+from kvedge.runtime.tls.certificates import CertificateAuthority, CertificateError, ends_at, hosts_of
 from kvedge.web.on_box.own_certificate import OwnCertificate
 
 _NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -76,6 +76,29 @@ def test_an_authority_that_is_none_is_told_and_not_written_over(tmp_path: Path) 
     with pytest.raises(CertificateError, match="is not PEM"):
         own(tmp_path, "box").read()
     assert (tmp_path / "ca.key").read_text() == "mine"
+
+
+def test_an_address_that_is_written_otherwise_is_the_same(tmp_path: Path) -> None:
+    made = own(tmp_path, "2001:DB8:0::1").read()
+    assert own(tmp_path, "2001:DB8:0::1").read() == made
+
+
+def test_a_clock_that_was_never_set_makes_no_authority_of_the_past(tmp_path: Path) -> None:
+    made = own(tmp_path, "box", now=datetime(1970, 1, 1, tzinfo=UTC)).read()
+    assert own(tmp_path, "box", now=datetime(2026, 2, 1, tzinfo=UTC)).read() == made
+
+
+def test_an_authority_near_its_end_has_a_successor_and_certificates_last(tmp_path: Path) -> None:
+    made = own(tmp_path, "box").read()
+    late = ends_at(made.ca) - timedelta(days=100)
+    renewed = own(tmp_path, "box", now=late).read()
+    assert renewed.ca != made.ca
+    assert own(tmp_path, "box", now=late).read() == renewed
+
+
+def test_a_name_that_no_certificate_can_have_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CertificateError, match="no certificate for büro"):
+        own(tmp_path, "büro").read()
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
