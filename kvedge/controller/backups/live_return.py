@@ -61,6 +61,8 @@ def _obstacles(content: VirtualMachineSnapshotContentSpec, volumes: Sequence[Res
             yield f"volume {name} has a claim {', '.join(modes)}: guest and worker must be on one node, ReadWriteOnce"
         if disk is None or {"cdrom", "lun"} & disk.keys():
             yield f"volume {name} is no disk of the guest"
+        elif disk.get("errorPolicy") not in (None, "", "stop"):
+            yield f"disk {name} has the errorPolicy {disk['errorPolicy']}: its guest has to stand without its worker"
         elif disk.get("shareable"):
             yield f"disk {name} is shareable"
         for source in sources.get(name, {}).values():

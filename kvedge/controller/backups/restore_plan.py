@@ -95,6 +95,8 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
         return _wait(view, now, view.refusal)
     if view.repository is None:
         return _wait(view, now, f"BackupRepository {restore.spec.repository_name} does not exist")
+    if restore.spec.live and restore.runs and not is_done(restore, view.worker):
+        return _serve_on(view, view.repository, now)
     if restore.status.content is None:
         return _plan_reading(view, view.repository, now)
     try:
@@ -192,21 +194,33 @@ def _plan_live(view: RestoreView, repository: BackupRepository, vm: VirtualMachi
         owned = [_own(claim, [encode(owner_reference(view.vm))]) for claim in view.claims.values()]
         return SnapshotPlan((*owned, *write_status(restore, now, phase="Running")))
     if worker is None:
-        claims = {f"v{number}": (each.claim_name, False) for number, each in enumerate(restore.status.volumes)}
-        job = _job(view, repository, "serve")
-        if view.vm is None:
-            return _begin(view, now, "Restoring", job, claims, repository)
-        if (pause := count_pause(restore, now)) > 0:
-            return SnapshotPlan((), (), pause)
-        if view.busy:
-            return _wait(view, now, f"task {view.busy} has the repository")
-        return SnapshotPlan((Create(worker_pod(restore, job, repository, claims, view.cluster)),))
-    if view.vm is not None:
-        return follow_guest(restore, worker, view.live, view.progress, now)
+        return _begin(view, now, "Restoring", _job(view, repository, "serve"), _served(view), repository)
     if view.live is not None and view.live.ready:
         return make_vm_now(vm)
     followed = _follow(view, worker, now, "Restoring", "the worker that serves the disks begins")
     return followed if followed is not None else SnapshotPlan((), (), 1.0)
+
+
+def _serve_on(view: RestoreView, repository: BackupRepository, now: datetime) -> SnapshotPlan:
+    """A VM uses the disks: one worker after the other serves those that there are, whatever else has come to be."""
+    restore = view.restore
+    if held := hold_restore(restore):
+        return SnapshotPlan(tuple(held))
+    if view.worker is not None:
+        return follow_guest(restore, view.worker, view.live, view.progress, now)
+    if (pause := count_pause(restore, now)) > 0:
+        return SnapshotPlan((), (), pause)
+    if view.busy:
+        return _wait(view, now, f"task {view.busy} has the repository")
+    job = _job(view, repository, "serve")
+    return SnapshotPlan((Create(worker_pod(restore, job, repository, _served(view), view.cluster)),))
+
+
+def _served(view: RestoreView) -> dict[str, tuple[str, bool]]:
+    """The claims of a worker that serves disks; one that somebody has deleted is left out."""
+    kept = {claim.metadata.name for claim in _kept_claims(view)}
+    volumes = enumerate(view.restore.status.volumes)
+    return {f"v{number}": (each.claim_name, False) for number, each in volumes if each.claim_name in kept}
 
 
 def _plan_ends(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotPlan:
@@ -274,7 +288,10 @@ def _job(view: RestoreView, repository: BackupRepository, mode: Literal["read", 
     restore = view.restore
     volumes = []
     if mode != "read":
+        kept = {claim.metadata.name for claim in _kept_claims(view)} if mode == "serve" else view.claims
         for number, each in enumerate(restore.status.volumes):
+            if each.claim_name not in kept:
+                continue
             claim = view.claims[each.claim_name]
             volumes.append(
                 BackupVolume(
@@ -332,11 +349,22 @@ def _has_owner(claim: PersistentVolumeClaim, vm: VirtualMachine) -> bool:
 
 
 def _is_bereft(view: RestoreView) -> bool:
-    """Whether the VM was there, had its claims, and is gone; one of its name may have come in its place."""
-    if view.vm is not None:
-        return view.restore.runs and not any(_has_owner(claim, view.vm) for claim in view.claims.values())
+    """Whether the VM was there, had its claims, and is gone with them.
+
+    While a claim of one that ran stays, what its guest wrote is there and nowhere else, whoever has deleted the VM
+    without it or made another one of the name: it is served on.
+    """
+    if view.restore.runs:
+        return not _kept_claims(view)
     owners = (owner for claim in view.claims.values() for owner in claim.metadata.owner_references)
-    return view.restore.runs or any(owner.kind == VirtualMachine.KIND.kind for owner in owners)
+    return view.vm is None and any(owner.kind == VirtualMachine.KIND.kind for owner in owners)
+
+
+def _kept_claims(view: RestoreView) -> list[PersistentVolumeClaim]:
+    """The claims of the restore that are there and do not go."""
+    uid = view.restore.metadata.uid
+    ours = (claim for claim in view.claims.values() if claim.metadata.annotations.get(RETURNED_BY) == uid)
+    return [claim for claim in ours if claim.metadata.deletion_timestamp is None]
 
 
 def _wait(view: RestoreView, now: datetime, message: str) -> SnapshotPlan:

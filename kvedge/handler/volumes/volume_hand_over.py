@@ -45,6 +45,7 @@ from kvedge.runtime.linux.mounts import (
     unmount,
 )
 from kvedge.runtime.linux.namespaces import CLONE_NEWNS, setns
+from kvedge.storage.arriving_mark import read_arriving
 from kvedge.storage.beneath import AS_ROOT, STRICT, hold_directory, hold_open_beneath
 
 _IMAGE: Final = ".img"
@@ -142,6 +143,8 @@ def hand_over_file(
             if copy:
                 in_own_thread(partial(make_copy_place, claim, copy))
             elif not _has_image(claim):
+                if read_arriving(claim):
+                    raise ImageRefused(f"{IMAGE_FILE} in its claim is still coming: it is no disk yet")
                 if info is None:
                     raise ImageRefused(f"{IMAGE_FILE} is not in its claim, as this node sees it")
                 in_own_thread(partial(make_image, claim, info))

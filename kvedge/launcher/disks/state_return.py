@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from itertools import islice
 from typing import Final
 
 from kvedge.resources.disks.claim_places import IMAGE_FILE
@@ -25,6 +26,7 @@ from kvedge.storage.state_files import (
 )
 
 _RETURNING: Final = "returning"
+_MOST_FILES: Final = 256
 _MODE: Final = 0o700
 
 
@@ -41,12 +43,25 @@ def return_state(claim: str, vm: str) -> None:
         except FileNotFoundError:
             return
     try:
-        _unpack(archive, f"{claim}/{_RETURNING}", vm)
+        # A newer state has come from the archive just now, or is of a launcher of an earlier version, which knows
+        # nothing of archives, and whose guest may have sealed its keys in it.
+        if not _has_newer(claim, os.fstat(archive).st_mtime_ns):
+            _unpack(archive, f"{claim}/{_RETURNING}", vm)
+            _exchange(claim)
     finally:
         os.close(archive)
-    _exchange(claim)
     os.unlink(f"{claim}/{IMAGE_FILE}")
     _sync(claim)
+
+
+def _has_newer(claim: str, moment_ns: int) -> bool:
+    """Whether a claim has a state that was written after a moment, and no exchange of it has begun."""
+    names = os.listdir(claim)
+    if _RETURNING in names:
+        return False
+    ours = [name for name in names if name in (NVRAM_DIRECTORY, TPM_DIRECTORY) or name.startswith(TPM_COMING)]
+    files = (f"{place}/{name}" for each in ours for place, _, found in os.walk(f"{claim}/{each}") for name in found)
+    return any(os.lstat(path).st_mtime_ns > moment_ns for path in islice(files, _MOST_FILES))
 
 
 def _unpack(archive: int, place: str, vm: str) -> None:

@@ -91,6 +91,7 @@ class DiskServer:
         self._disk = disk
         self._lock = threading.Lock()
         self._client: socket.socket | None = None
+        self._had_client = False
         self._name = name
         remove_socket(folder)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -115,6 +116,17 @@ class DiskServer:
         with self._lock:
             return self._client is not None
 
+    @property
+    def had_client(self) -> bool:
+        """Whether a guest has ever used the disk by this server."""
+        with self._lock:
+            return self._had_client
+
+    def share(self) -> bool:
+        """While no guest comes through us, let one open the complete image itself; False once one has."""
+        with self._lock:
+            return self._client is not None or self._disk.share()
+
     def stop(self) -> None:
         """Let nobody come any more; a client that is there is cut off."""
         remove_socket(self._folder)
@@ -133,10 +145,11 @@ class DiskServer:
                 # Closed by stop().
                 return
             with self._lock:
-                if self._client is not None:
+                if self._client is not None or not self._disk.take_back():
                     caller.close()
                     continue
                 self._client = caller
+                self._had_client = True
             passing_thread(f"disk-{self._name}", self._serve, caller)
 
     def _serve(self, caller: socket.socket) -> None:

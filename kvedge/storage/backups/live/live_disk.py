@@ -29,6 +29,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from kvedge.resources.disks.claim_places import IMAGE_FILE, LIVE_IMAGE
+from kvedge.runtime.linux.files import rename_new
 from kvedge.storage.backups.live.block_map import BLOCK, BlockMap, LiveFacts, make_map, remove_map
 from kvedge.storage.imports.sinks.import_target import data_runs
 from kvedge.storage.imports.sinks.present_disk import find_present_disk, mark_disk
@@ -43,6 +44,8 @@ _FLOCK: Final = struct.Struct("hhqqi4x")
 # QEMU's locks of an image that is written: see launcher/disks/image_locks.py, which asks for them.
 _USED_RIGHTS: Final = (100, 101)
 _KEPT_OFF: Final = 201
+# It says that the guest was told of a write that may be missing.
+_LOST: Final = f"{LIVE_IMAGE}.lost"
 
 
 class DiskInUse(Exception):
@@ -81,6 +84,9 @@ class LiveDisk:
         self._waiting = 0
         self._broken = False
         self._next = 0
+        self._shares = False
+        # Before anything is read: another worker may still write the image and its map.
+        self._lock_folder()
         self._file = self._open()
         try:
             self._take_locks()
@@ -105,6 +111,26 @@ class LiveDisk:
         os.close(self._file)
         if self._map is not None:
             self._map.close()
+        with suppress(OSError):
+            fcntl.flock(self._folder, fcntl.LOCK_UN)
+
+    def share(self) -> bool:
+        """Let a QEMU open the complete image itself; False once one has."""
+        if not self._shares:
+            self._lock(fcntl.F_UNLCK)
+            self._shares = True
+        return not self._is_opened()
+
+    def take_back(self) -> bool:
+        """Keep each QEMU off the image again, for a guest that comes through us; False when one has it."""
+        if self._shares:
+            # First ours, then a look: of two who do so at once at most one goes on.
+            self._lock(fcntl.F_RDLCK)
+            if self._is_opened():
+                self._lock(fcntl.F_UNLCK)
+                return False
+            self._shares = False
+        return True
 
     def read_at(self, position: int, size: int) -> bytes:
         """Bytes of the disk. Raises BackupFailure, OSError."""
@@ -137,6 +163,7 @@ class LiveDisk:
         except OSError:
             # The kernel tells this once, and then takes the pages for clean.
             self._broken = True
+            self._note_loss()
             raise
 
     def copy_some(self, blocks: int) -> bool:
@@ -221,15 +248,47 @@ class LiveDisk:
         os.fchmod(self._file, _MODE)
         mark_disk(self._folder, self._file, self._facts.uid)
         os.fsync(self._file)
-        os.rename(LIVE_IMAGE, IMAGE_FILE, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        # Nobody else's disk is written over, whoever has put one there meanwhile.
+        rename_new(self._folder, LIVE_IMAGE, IMAGE_FILE)
         os.fsync(self._folder)
         done, self._map = self._map, None
         self._seen.clear()
         done.close()
         remove_map(self._folder)
 
+    def _lock_folder(self) -> None:
+        try:
+            fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DiskInUse("another worker serves it") from error
+        except OSError as error:
+            # Some network file systems lock no directories: there the image's lock has to do.
+            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.ENOSYS):
+                raise
+
+    def _note_loss(self) -> None:
+        """Have the next worker know it, too: what a guest was told is written may be missing."""
+        with suppress(OSError):
+            made = os.open(_LOST, _FLAGS | os.O_CREAT, _MODE, dir_fd=self._folder)
+            try:
+                os.fsync(made)
+            finally:
+                os.close(made)
+            os.fsync(self._folder)
+
+    def _check_loss(self) -> None:
+        try:
+            os.stat(_LOST, dir_fd=self._folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        raise DiskInUse(
+            "what its guest had written did not reach the storage, which has failed or was full: delete the VM, and"
+            " restore it once more"
+        )
+
     def _open(self) -> int:
-        if find_present_disk(self._folder, self._facts.uid, upload=False):
+        self._check_loss()
+        if not _is_there(self._folder, LIVE_IMAGE) and find_present_disk(self._folder, self._facts.uid, upload=False):
             file = _open_regular(self._folder, IMAGE_FILE)
             # Killed between the name and this.
             remove_map(self._folder)
@@ -268,14 +327,21 @@ class LiveDisk:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise DiskInUse("another worker serves it") from error
-        if any(_is_taken(self._file, place) for place in (_USED_RIGHTS[1], _KEPT_OFF)):
+        if self._is_opened():
             if self.is_complete:
                 raise UsedItself
             raise DiskInUse("another process has its image")
+        self._lock(fcntl.F_RDLCK)
+
+    def _is_opened(self) -> bool:
+        """Whether another process has the image, or is to be kept off it."""
+        return any(_is_taken(self._file, place) for place in (_USED_RIGHTS[1], _KEPT_OFF))
+
+    def _lock(self, how: int) -> None:
         for place in (*_USED_RIGHTS, _KEPT_OFF):
             # A file system without such locks has none of QEMU's either.
             with suppress(OSError):
-                fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, place, 1, 0))
+                fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _FLOCK.pack(how, os.SEEK_SET, place, 1, 0))
 
 
 class _Hurry:
@@ -295,8 +361,12 @@ class _Hurry:
 
 def is_there(folder: int) -> bool:
     """Whether a directory has a complete disk, whose ever it is."""
+    return _is_there(folder, IMAGE_FILE)
+
+
+def _is_there(folder: int, name: str) -> bool:
     try:
-        os.stat(IMAGE_FILE, dir_fd=folder, follow_symlinks=False)
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return False
     return True

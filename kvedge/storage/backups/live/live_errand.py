@@ -100,6 +100,10 @@ class ServedDisk:
         if not self.disk.is_complete or self._server.has_client:
             self._idle_since = 0.0
             return False
+        if not self._server.had_client:
+            # A guest that is idle, or that stands, has not noticed that another worker is here, and will need it. Until
+            # it comes, or one that was started since opens the image itself, nobody can tell.
+            return not self._server.share()
         self._idle_since = self._idle_since or now
         return now - self._idle_since >= _LINGER_SECONDS
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kvedge.controller.backups.worker_pods import job_of
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.snapshot_names import COMES_BACK, RETURN_FINALIZER
@@ -31,6 +32,17 @@ def live_record(change: Callable[[JsonObject, JsonObject], Any] | None = None) -
     if change is not None:
         change(backup, guest)
     record["volumes"][0]["name"] = backup["volumeName"]
+    return decode(BackupRecord, record)
+
+
+def two_disks() -> BackupRecord:
+    record = encode(live_record())
+    more = encode(a_record())
+    record["volumes"] = [more["volumes"][0], {**more["volumes"][0], "name": "data"}]
+    backup = record["content"]["volumeBackups"][0]
+    record["content"]["volumeBackups"].append({**backup, "volumeName": "data"})
+    guest = record["content"]["source"]["virtualMachine"]["spec"]["template"]["spec"]
+    guest["domain"]["devices"]["disks"].append({"name": "data", "disk": {"bus": "virtio"}})
     return decode(BackupRecord, record)
 
 
@@ -151,6 +163,8 @@ def test_a_restore_that_is_deleted_stays_until_its_guest_does_not_need_it() -> N
 def test_a_vm_that_was_deleted_is_not_made_again() -> None:
     world = running()
     world.vm = None
+    for claim in world.claims.values():
+        claim.metadata.deletion_timestamp = "2026-01-02T03:04:05Z"
     world.settle("restore")
     assert world.restore is not None
     assert (world.vm, world.restore.status.phase, world.pods) == (None, "Failed", {})
@@ -158,13 +172,43 @@ def test_a_vm_that_was_deleted_is_not_made_again() -> None:
     assert RETURN_FINALIZER not in world.restore.metadata.finalizers
 
 
-def test_another_vm_of_its_name_is_none_of_it() -> None:
+@pytest.mark.parametrize("another", [True, False], ids=["another VM of its name", "no VM"])
+def test_disks_that_stay_without_their_vm_are_served_on(another: bool) -> None:
+    """Somebody deleted the VM and kept what it had: what the guest wrote is in these claims alone."""
     world = running()
     assert world.vm is not None
-    world.vm.metadata.uid = "of-another"
+    if another:
+        world.vm.metadata.uid = "of-another"
+    else:
+        world.vm = None
+    world.pods.clear()
     world.settle("restore")
     assert world.restore is not None
-    assert world.restore.status.phase == "Failed"
+    assert (world.restore.status.phase, list(world.pods)) == ("Running", [WORKER])
+    assert (world.vm is not None) is another
+
+
+def test_a_backup_that_cannot_be_read_any_more_ends_no_service() -> None:
+    """As after an upgrade to a version that is stricter."""
+    world = running()
+    assert world.restore is not None
+    world.restore.status.content = {"source": {"virtualMachine": "none"}}
+    world.pods.clear()
+    world.settle("restore")
+    assert (world.restore.status.phase, list(world.pods)) == ("Running", [WORKER])
+
+
+def test_a_claim_that_was_deleted_is_served_no_more_and_the_others_are() -> None:
+    world = begin(two_disks())
+    run_worker(world, ready=True)
+    assert world.restore is not None
+    gone = world.restore.status.volumes[1].claim_name
+    del world.claims[gone]
+    world.pods.clear()
+    world.settle("restore")
+    job = job_of(world.pods[WORKER])
+    assert job is not None
+    assert [each.name for each in job.volumes] == ["root"]
 
 
 @pytest.mark.parametrize(
@@ -184,8 +228,12 @@ def test_another_vm_of_its_name_is_none_of_it() -> None:
             "is hotpluggable",
         ),
         (lambda claim, guest: claim.update(volumeName=STATE_VOLUME), "it has the state of a TPM"),
+        (
+            lambda claim, guest: guest["domain"]["devices"]["disks"][0].update(errorPolicy="report"),
+            "disk root has the errorPolicy report",
+        ),
     ],
-    ids=["a block claim", "a shared claim", "no disk", "a shareable disk", "a hotplugged one", "a TPM"],
+    ids=["a block claim", "a shared claim", "no disk", "a shareable disk", "a hotplugged one", "a TPM", "errors told"],
 )
 def test_what_cannot_start_from_its_backup_says_why_before_anything_is_made(
     change: Callable[[JsonObject, JsonObject], Any], words: str

@@ -55,9 +55,19 @@ def test_what_lay_there_goes(claim: Path) -> None:
     for name in ("nvram/old_VARS.fd", "swtpm-uid/tpm2/tpm2-00.permall", "swtpm/tpm2/tpm2-00.permall"):
         (claim / name).parent.mkdir(parents=True, exist_ok=True)
         (claim / name).write_bytes(b"older")
+        os.utime(claim / name, (1, 1))
     (claim / "swtpm.current").write_bytes(b"swtpm-uid")
     return_state(str(claim), "web")
     assert content(claim) == BACK
+
+
+def test_a_state_of_after_the_restore_stays_and_the_archive_goes(claim: Path) -> None:
+    """A launcher of an earlier version has started the guest, which has sealed its keys since."""
+    os.utime(claim / "disk.img", (1, 1))
+    (claim / "swtpm/tpm2").mkdir(parents=True)
+    (claim / "swtpm/tpm2/tpm2-00.permall").write_bytes(b"sealed since")
+    return_state(str(claim), "web")
+    assert content(claim) == {"swtpm/tpm2/tpm2-00.permall": b"sealed since"}
 
 
 @pytest.mark.parametrize("step", range(40))
@@ -92,6 +102,7 @@ def test_a_damaged_one_changes_nothing(claim: Path) -> None:
         archive.write(b"xxxx")
     (claim / "nvram").mkdir()
     (claim / "nvram/web_VARS.fd").write_bytes(b"older")
+    os.utime(claim / "nvram/web_VARS.fd", (1, 1))
     with pytest.raises(BadState):
         return_state(str(claim), "web")
     assert (claim / "nvram/web_VARS.fd").read_bytes() == b"older"

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import itertools
 import os
 import random
@@ -298,3 +300,73 @@ def test_no_byte_of_the_guest_comes_before_its_block_is_known_to_be_on_stable_st
     with suppress(FileNotFoundError):
         os.stat(LIVE_IMAGE, dir_fd=folder)
     assert block_map.read_content(folder) == FACTS.content
+
+
+def test_a_worker_reads_nothing_while_another_one_writes(tmp_path: Path, folder: int, backup: Backup) -> None:
+    """Its map would lack what the other one is about to write down, and its image may be another file."""
+    first = LiveDisk(folder, FACTS, backup)
+    other = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    inode = (tmp_path / LIVE_IMAGE).stat().st_ino
+    with pytest.raises(DiskInUse, match="another worker"):
+        LiveDisk(other, FACTS, backup)
+    assert (tmp_path / LIVE_IMAGE).stat().st_ino == inode
+    write(first, 0, b"mine")
+    first.close()
+    second = LiveDisk(other, FACTS, backup)
+    assert second.read_at(0, 4) == b"mine"
+    second.close()
+    os.close(other)
+
+
+def test_a_disk_that_somebody_has_put_there_meanwhile_is_not_written_over(
+    tmp_path: Path, folder: int, backup: Backup
+) -> None:
+    disk = LiveDisk(folder, FACTS, backup)
+    write(disk, 0, b"mine")
+    (tmp_path / IMAGE_FILE).write_bytes(b"somebody else's")
+    with pytest.raises(FileExistsError):
+        bring_all(disk)
+    disk.close()
+    # The guest's own is served on.
+    again = LiveDisk(folder, FACTS, backup)
+    assert again.read_at(0, 4) == b"mine"
+    again.close()
+    assert (tmp_path / IMAGE_FILE).read_bytes() == b"somebody else's"
+
+
+def test_a_write_that_the_storage_has_lost_is_known_to_the_next_worker(
+    folder: int, backup: Backup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = LiveDisk(folder, FACTS, backup)
+    write(disk, 0, b"mine")
+
+    def fail(_file: int) -> None:
+        raise OSError(errno.EIO, "the storage has failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(live_disk.os, "fdatasync", fail)
+        with pytest.raises(OSError, match="the storage has failed"):
+            disk.flush()
+    with pytest.raises(OSError, match="an earlier write"):
+        disk.flush()
+    disk.close()
+    with pytest.raises(DiskInUse, match="delete the VM, and restore it once more"):
+        LiveDisk(folder, FACTS, backup)
+
+
+def test_a_complete_image_is_let_to_others_and_taken_back_unless_one_has_it(
+    tmp_path: Path, folder: int, backup: Backup
+) -> None:
+    disk = LiveDisk(folder, FACTS, backup)
+    bring_all(disk)
+    assert disk.share()
+    assert disk.take_back()
+    assert disk.share()
+    other = os.open(tmp_path / IMAGE_FILE, os.O_RDWR)
+    # As QEMU does for an image that it writes.
+    fcntl.fcntl(other, fcntl.F_OFD_SETLK, live_disk._FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 201, 1, 0))
+    assert not disk.take_back()
+    assert not disk.share()
+    os.close(other)
+    assert disk.take_back()
+    disk.close()
