@@ -22,15 +22,19 @@ from kvedge.api.admission.rules.causes import (
 from kvedge.api.admission.rules.platform_rules import path_in_image
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.configuration.feature_gates import HOST_DISK
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.metrics_disk import GATE
 from kvedge.resources.disks.snapshot_names import is_volume_copy
 from kvedge.resources.disks.volume_facts import DISK, DISK_OR_CREATE, claim_of, is_memory_dump
 from kvedge.resources.types.volumes import CloudInit, HostDisk, Volume
 from kvedge.resources.values.name_grammar import is_label
 from kvedge.resources.values.quantities import QuantityError, parse_quantity
+from kvedge.resources.values.saved_memory import MEMORY_VOLUME
 
 _PULL_POLICIES: Final = ("", "Always", "IfNotPresent", "Never")
 _MOST_VOLUMES: Final = 256
+# Launchers and snapshots have these beside those of the VM.
+_OWN_NAMES: Final = (STATE_VOLUME, MEMORY_VOLUME)
 # As much as fits into an object that is read often; larger data goes into a Secret.
 _INLINE_BYTES: Final = 2048
 # Asked for once: msgspec works them out anew each time.
@@ -51,6 +55,9 @@ def volumes_have_one_name_and_source(subject: Subject) -> Iterator[Cause]:
         if not is_label(volume.name):
             text = f"{here.at('name')} '{volume.name}' must consist of lower case letters, digits and '-', at most 63"
             yield Cause(here.at("name"), text)
+        if volume.name in _OWN_NAMES:
+            text = f"{here.at('name')} '{volume.name}' is that of a volume of kvedge's own: use another name"
+            yield unsupported_cause(here.at("name"), text)
         if len(_sources(volume)) != 1:
             yield Cause(here, f"{here} must have exactly one source type set")
 

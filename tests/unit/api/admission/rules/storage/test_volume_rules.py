@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from kvedge.api.admission.rules.causes import Field
-from kvedge.api.admission.rules.storage.volume_rules import claims_are_named, memory_dumps_are_no_disks
+from kvedge.api.admission.rules.storage.volume_rules import (
+    claims_are_named,
+    memory_dumps_are_no_disks,
+    volumes_have_one_name_and_source,
+)
 from kvedge.api.admission.rules.subject import Subject
 from kvedge.resources.codec import decode
 from kvedge.resources.meta import ObjectMeta
@@ -46,3 +50,12 @@ def test_what_is_no_claim_for_dumps_is_refused(given: Subject, words: str) -> No
 def test_a_claim_for_dumps_has_a_name() -> None:
     (cause,) = claims_are_named(subject({"name": "dumps", "memoryDump": {"claimName": ""}}))
     assert cause.message == "spec.template.spec.volumes[0].memoryDump.claimName is a required field"
+
+
+@pytest.mark.parametrize("name", ["persistent-state-for-this-vm", "saved-memory-of-this-vm"])
+def test_a_name_that_launchers_and_snapshots_give_to_volumes_of_their_own_is_refused(name: str) -> None:
+    """A snapshot would hold the state of the TPM in place of such a disk, and call itself complete."""
+    given = subject({"name": name, "persistentVolumeClaim": {"claimName": "data"}})
+    (cause,) = volumes_have_one_name_and_source(given)
+    assert cause.field == "spec.template.spec.volumes[0].name"
+    assert "use another name" in cause.message
