@@ -194,7 +194,7 @@ def _plan_live(view: RestoreView, repository: BackupRepository, vm: VirtualMachi
         owned = [_own(claim, [encode(owner_reference(view.vm))]) for claim in view.claims.values()]
         return SnapshotPlan((*owned, *write_status(restore, now, phase="Running")))
     if worker is None:
-        return _begin(view, now, "Restoring", _job(view, repository, "serve"), _served(view), repository)
+        return _begin(view, now, "Restoring", _job(view, repository, "serve"), _find_served(view), repository)
     if view.live is not None and view.live.ready:
         return make_vm_now(vm)
     followed = _follow(view, worker, now, "Restoring", "the worker that serves the disks begins")
@@ -213,10 +213,10 @@ def _serve_on(view: RestoreView, repository: BackupRepository, now: datetime) ->
     if view.busy:
         return _wait(view, now, f"task {view.busy} has the repository")
     job = _job(view, repository, "serve")
-    return SnapshotPlan((Create(worker_pod(restore, job, repository, _served(view), view.cluster)),))
+    return SnapshotPlan((Create(worker_pod(restore, job, repository, _find_served(view), view.cluster)),))
 
 
-def _served(view: RestoreView) -> dict[str, tuple[str, bool]]:
+def _find_served(view: RestoreView) -> dict[str, tuple[str, bool]]:
     """The claims of a worker that serves disks; one that somebody has deleted is left out."""
     kept = {claim.metadata.name for claim in _kept_claims(view)}
     volumes = enumerate(view.restore.status.volumes)

@@ -15,6 +15,7 @@ from kvedge.launcher.copies.disk_copies import DiskCopies
 from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life, Why
 from kvedge.resources.disks.hotplug_places import hotplug_path
 from kvedge.rpc.launcher_pb2 import DISK_COPY_ACTIVE, DISK_COPY_COMPLETE, DISK_COPY_FAILED
+from tests.support.needs import NEEDS_LIBVIRT
 
 ROOT = DomainDisk(name="root", target="vda", source="/root.img")
 OPEN = CopyRecord("c-1", started_ms=5, quiesce="GuestAgent", frozen_ms=7, disks=(("root", "root-copy", False),))
@@ -156,6 +157,7 @@ def test_without_what_was_packed_there_is_no_copy(tmp_path: Path, job: PlayedJob
     assert found.state == DISK_COPY_FAILED
 
 
+@NEEDS_LIBVIRT
 @pytest.mark.parametrize(("thaws", "quiesce"), [(False, "GuestAgent"), (True, "QuiesceTimeout")])
 def test_a_freeze_of_somebody_elses_counts_if_it_lasts_past_the_moment(
     tmp_path: Path, job: PlayedJob, thaws: bool, quiesce: str

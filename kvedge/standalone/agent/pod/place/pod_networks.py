@@ -143,7 +143,7 @@ def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, Por
     """
     known = has.get(selection.interface)
     if known is not None and _is_on(known, selection.reference, told):
-        return _settled(known)
+        return _settle(known)
     try:
         check_namespace(selection, pod.metadata.namespace)
     except SelectionError as error:
@@ -158,7 +158,7 @@ def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, Por
     return replace(made, number=number_of(selection.reference)) if isinstance(made, LanPort) else made
 
 
-def _settled(port: Port) -> Port:
+def _settle(port: Port) -> Port:
     """As it is wanted, whatever a switch that was cut short has left undone."""
     return replace(port, settled=True) if isinstance(port, LanPort) else port
 
