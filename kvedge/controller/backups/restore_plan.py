@@ -78,7 +78,8 @@ class RestoreView:
 def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
     """The next steps."""
     restore = view.restore
-    is_needed = bool(restore.spec.live) and view.vm is not None and not restore.is_final
+    is_used = view.vm is not None or (restore.runs and bool(_kept_claims(view)))
+    is_needed = bool(restore.spec.live) and is_used and not restore.is_final
     if restore.metadata.deletion_timestamp is not None and not is_needed:
         return SnapshotPlan(tuple(release_restore(restore)))
     if restore.is_final:
@@ -91,11 +92,13 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
         and view.vm.metadata.annotations.get(RETURNED_BY) != restore.metadata.uid
     ):
         return _fail(view, now, f"VM {target_of(restore)} exists: delete it, or set spec.targetName to another name")
+    if restore.spec.live and restore.runs and is_done(restore, view.worker):
+        return _end_live(view, now)
     if view.refusal:
         return _wait(view, now, view.refusal)
     if view.repository is None:
         return _wait(view, now, f"BackupRepository {restore.spec.repository_name} does not exist")
-    if restore.spec.live and restore.runs and not is_done(restore, view.worker):
+    if restore.spec.live and restore.runs:
         return _serve_on(view, view.repository, now)
     if restore.status.content is None:
         return _plan_reading(view, view.repository, now)
@@ -110,7 +113,7 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
     missing = [claim for claim in made if claim.metadata.name not in view.claims]
     if view.vm is None and missing:
         return SnapshotPlan(tuple(Create(claim) for claim in missing))
-    if not restore.runs and (foreign := _find_foreign(view)):
+    if foreign := _find_foreign(view):
         return _fail(view, now, f"claim {foreign} exists and is none of this restore's: delete it")
     if vm is not None and not is_done(restore, view.worker):
         return _plan_live(view, view.repository, vm, now)
@@ -189,7 +192,7 @@ def _plan_live(view: RestoreView, repository: BackupRepository, vm: VirtualMachi
     restore, worker = view.restore, view.worker
     if held := hold_restore(restore):
         return SnapshotPlan(tuple(held))
-    if view.vm is not None and not restore.runs:
+    if view.vm is not None:
         # The claims first: they say whose VM it is from now on.
         owned = [_own(claim, [encode(owner_reference(view.vm))]) for claim in view.claims.values()]
         return SnapshotPlan((*owned, *write_status(restore, now, phase="Running")))
@@ -227,13 +230,20 @@ def _plan_ends(view: RestoreView, vm: VirtualMachine, now: datetime) -> Snapshot
     owned = [_own(claim, [encode(owner_reference(vm))]) for claim in view.claims.values() if not _has_owner(claim, vm)]
     if owned:
         return SnapshotPlan(tuple(owned))
-    marked = [claim for claim in view.claims.values() if COMES_BACK in claim.metadata.annotations]
+    return _tell_end(view, now)
+
+
+def _end_live(view: RestoreView, now: datetime) -> SnapshotPlan:
+    """The disks are like any others, and have been their VM's all the time; one that was deleted is not made again."""
+    marked = [claim for claim in _kept_claims(view) if COMES_BACK in claim.metadata.annotations]
     if marked:
         return SnapshotPlan(tuple(Patch(claim, {"metadata": {"annotations": {COMES_BACK: None}}}) for claim in marked))
-    told = Told(
-        "Normal", "BackupRestored", f"VM {vm.metadata.name} has the disks of backup {view.restore.status.backup_id}"
-    )
-    return SnapshotPlan(tuple(_succeed(view, now)), (told,))
+    return _tell_end(view, now)
+
+
+def _tell_end(view: RestoreView, now: datetime) -> SnapshotPlan:
+    text = f"VM {target_of(view.restore)} has the disks of backup {view.restore.status.backup_id}"
+    return SnapshotPlan(tuple(_succeed(view, now)), (Told("Normal", "BackupRestored", text),))
 
 
 def _succeed(view: RestoreView, now: datetime) -> list[SnapshotAction]:

@@ -185,7 +185,16 @@ def test_disks_that_stay_without_their_vm_are_served_on(another: bool) -> None:
     world.settle("restore")
     assert world.restore is not None
     assert (world.restore.status.phase, list(world.pods)) == ("Running", [WORKER])
+    # Somebody deletes the restore, too: what is in them would be reached by nobody any more.
+    world.restore.metadata.deletion_timestamp = "2026-01-02T03:04:05Z"
+    world.settle("restore")
+    assert RETURN_FINALIZER in world.restore.metadata.finalizers
+    world.end("serve", BackupOutcome())
+    world.settle("restore")
+    # No VM is made again, and another one of the name does not get them.
     assert (world.vm is not None) is another
+    assert owners(world) == {VM_UID}
+    assert RETURN_FINALIZER not in world.restore.metadata.finalizers
 
 
 def test_a_backup_that_cannot_be_read_any_more_ends_no_service() -> None:
