@@ -8,7 +8,6 @@ what `--help`, `kvedge show-config` and packaging/README.md say.
 from __future__ import annotations
 
 import ipaddress
-import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,8 @@ import msgspec
 
 from kvedge.runtime.linux.cpu_lists import CpuListError, parse_cpu_list
 from kvedge.runtime.nearest_names import CLOSE_ENOUGH, nearest_name
-from kvedge.runtime.network_settings import wrong_networks
+from kvedge.runtime.setting_rules.form_rules import THIN, names_in, wrong_console, wrong_places, wrong_roles
+from kvedge.runtime.setting_rules.network_settings import wrong_networks
 
 Emulation = Literal["auto", "kvm", "tcg"]
 LauncherStart = Literal["apart", "warm"]
@@ -28,11 +28,6 @@ LauncherStart = Literal["apart", "warm"]
 DEFAULT_CONFIG: Final = Path("/etc/kvedge/config.yaml")
 DEFAULT_DATA_DIR: Final = Path("/var/lib/kvedge")
 DEFAULT_SERVICE_CIDR: Final = "10.100.0.0/16"
-# A StorageClass's name, as one label.
-_CLASS_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-# Before the volume group and the thin pool of a place; lvm2's own names.
-_THIN: Final = "lvm-thin:"
-_THIN_POOL: Final = re.compile(rf"{_THIN}[A-Za-z0-9_+.][A-Za-z0-9_+.-]{{0,126}}/[A-Za-z0-9_+.][A-Za-z0-9_+.-]{{0,126}}")
 # What `kvedge node` can run, in the order in which it starts them: handlers ask the api role for their certificates.
 NODE_ROLES: Final = ("api", "controller", "handler")
 
@@ -184,13 +179,13 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     @property
     def roles_of_node(self) -> tuple[str, ...]:
         """What `kvedge node` runs, in the order in which it starts."""
-        named = _names(self.node_roles)
+        named = names_in(self.node_roles)
         return tuple(role for role in NODE_ROLES if role in named)
 
     @property
     def registries_without_tls(self) -> frozenset[str]:
         """Registries that may be spoken to without https, and from which Pods may pull also when they are here."""
-        return frozenset(_names(self.insecure_registries))
+        return frozenset(names_in(self.insecure_registries))
 
     @property
     def cpus_for_guests_alone(self) -> frozenset[int]:
@@ -200,17 +195,17 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     @property
     def places_of_volumes(self) -> dict[str, Path]:
         """Further places for volumes that are directories, by the name of their StorageClass."""
-        return {name: Path(place) for name, place in self._places.items() if not place.startswith(_THIN)}
+        return {name: Path(place) for name, place in self._places.items() if not place.startswith(THIN)}
 
     @property
     def thin_pools_of_volumes(self) -> dict[str, tuple[str, str]]:
         """Further places for volumes that are thin pools: volume group and pool by the name of the StorageClass."""
-        thin = {name: place.removeprefix(_THIN) for name, place in self._places.items() if place.startswith(_THIN)}
+        thin = {name: place.removeprefix(THIN) for name, place in self._places.items() if place.startswith(THIN)}
         return {name: (group, pool) for name, (group, _, pool) in ((k, v.partition("/")) for k, v in thin.items())}
 
     @property
     def _places(self) -> dict[str, str]:
-        return {name: place for name, _, place in (each.partition("=") for each in _names(self.volume_places))}
+        return {name: place for name, _, place in (each.partition("=") for each in names_in(self.volume_places))}
 
     @property
     def user_kubeconfig(self) -> Path:
@@ -377,63 +372,6 @@ class _Wrong:
     reason: str
 
 
-def _wrong_console_files(settings: Settings) -> Iterator[_Wrong]:
-    files = {"console-certificate": settings.console_certificate, "console-key": settings.console_key}
-    for name, path in files.items():
-        if path and not Path(path).is_absolute():
-            yield _Wrong(name, f"{path} must be an absolute path")
-    if len([path for path in files.values() if path]) == 1:
-        missing = next(name for name, path in files.items() if not path)
-        yield _Wrong(missing, "console-certificate and console-key go together: name both files")
-
-
-def _wrong_places(settings: Settings) -> Iterator[_Wrong]:
-    key, seen, pools = "volume-places", set[str](), set[str]()
-    for each in _names(settings.volume_places):
-        name, _, path = each.partition("=")
-        if not _CLASS_NAME.fullmatch(name) or name in seen or name == "kvedge":
-            yield _Wrong(key, f"{name!r} must be the name of a StorageClass, each once, and not kvedge: fast=/mnt/ssd")
-        elif path.startswith("lvm"):
-            if not _THIN_POOL.fullmatch(path):
-                reason = f"a thin pool is named by volume group and pool: {name}={_THIN}GROUP/POOL"
-                yield _Wrong(key, f"{each}: {reason}")
-            elif path in pools:
-                yield _Wrong(key, f"{each}: the pool is a place already, and each is one place only")
-            pools.add(path)
-        elif not Path(path).is_absolute() or ".." in Path(path).parts:
-            yield _Wrong(key, f"{each} must name an absolute path: {name}=/mnt/{name}")
-        seen.add(name)
-
-
-def _names(text: str) -> list[str]:
-    return [name for part in text.split(",") if (name := part.strip())]
-
-
-def _wrong_roles(text: str) -> str:
-    """What is wrong with a list of roles; empty when nothing is."""
-    known, named = ", ".join(sorted(NODE_ROLES)), _names(text)
-    if not named:
-        return f"names no role: known are {known}"
-    for name in named:
-        if name not in NODE_ROLES:
-            close = nearest_name(name, NODE_ROLES, CLOSE_ENOUGH)
-            return f"{name} is not a role: {f'did you mean {close}?' if close else f'known are {known}'}"
-    return ""
-
-
-def _is_address(text: str) -> bool:
-    """Whether it is an IP address and a port; an IPv6 address stands in brackets."""
-    host, _, port = text.rpartition(":")
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if (":" in bare) != (bare != host) or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        return False
-    try:
-        ipaddress.ip_address(bare)
-    except ValueError:
-        return False
-    return True
-
-
 def _wrong_values(settings: Settings) -> Iterator[_Wrong]:
     if not 0 <= settings.port <= 65535:
         yield _Wrong("port", f"{settings.port} is not between 0 and 65535")
@@ -443,17 +381,16 @@ def _wrong_values(settings: Settings) -> Iterator[_Wrong]:
         ipaddress.ip_address(settings.bind)
     except ValueError:
         yield _Wrong("bind", f"{settings.bind} is not an IP address, such as 127.0.0.1 or 0.0.0.0")
-    if settings.console_address and not _is_address(settings.console_address):
-        yield _Wrong("console-address", f"{settings.console_address} is not ADDRESS:PORT, such as 0.0.0.0:8443")
-    yield from _wrong_console_files(settings)
-    yield from _wrong_places(settings)
+    console = wrong_console(settings.console_address, settings.console_certificate, settings.console_key)
+    yield from (_Wrong(key, reason) for key, reason in console)
+    yield from (_Wrong("volume-places", reason) for reason in wrong_places(settings.volume_places))
     if settings.volume_overcommit < 1:
         yield _Wrong("volume-overcommit", f"{settings.volume_overcommit} must be a percentage of 1 or more")
     try:
         parse_cpu_list(settings.dedicated_cpus)
     except CpuListError as error:
         yield _Wrong("dedicated-cpus", str(error))
-    if wrong := _wrong_roles(settings.node_roles):
+    if wrong := wrong_roles(settings.node_roles, NODE_ROLES):
         yield _Wrong("node-roles", wrong)
     networks = wrong_networks(settings.pod_cidr, settings.service_cidr, settings.load_balancer_pool)
     yield from (_Wrong(key, reason) for key, reason in networks)

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.codec import JsonObject
 from tests.browser.accessibility import fetch_axe
 from tests.support.api_role_fixtures import (
     admin,
@@ -20,12 +22,15 @@ from tests.support.api_role_fixtures import (
     crds_installed,
     echo_node,
     guest,
+    remove,
     role_clock,
     subresources_answer,
     webhooks_are_called,
 )
 from tests.support.api_servers import ApiServerUnderTest, EmbeddedServer
+from tests.support.builders import small_vmi, vm_of
 
+_VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 # Fixtures of this tier.
 __all__ = [
@@ -84,6 +89,17 @@ def viewer_link(server: ApiServerUnderTest, admin: KubeClient, subresources_answ
         yield printed
     for kind in ("clusterrolebindings", "clusterroles"):
         admin.request("DELETE", f"{_RBAC}/{kind}/browser-viewer")
+
+
+@pytest.fixture
+def vm(admin: KubeClient, subresources_answer: None) -> Iterator[JsonObject]:
+    """A VM that does not run; a test may have deleted it."""
+    document = vm_of(small_vmi())
+    document["metadata"]["name"] = "shown"
+    document["spec"] |= {"runStrategy": "Halted"}
+    yield admin.request("POST", _VMS, document)
+    with contextlib.suppress(NotFound):
+        remove(admin, f"{_VMS}/shown")
 
 
 @pytest.fixture(scope="session")

@@ -13,23 +13,12 @@ from kvedge.resources.codec import JsonObject
 from tests.browser.chromium import Page, chromium_page
 from tests.browser.test_console import is_faultless
 from tests.support.api_role_fixtures import remove
-from tests.support.builders import small_vmi, vm_of
 
 _VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
 _MIGRATIONS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstancemigrations"
 _NODES = "/api/v1/nodes"
 _MERGE = "application/merge-patch+json"
 _HAS_KEYS = "document.activeElement"
-
-
-@pytest.fixture
-def vm(admin: KubeClient, subresources_answer: None) -> Iterator[JsonObject]:
-    """A VM that does not run."""
-    document = vm_of(small_vmi())
-    document["metadata"]["name"] = "shown"
-    document["spec"] |= {"runStrategy": "Halted"}
-    yield admin.request("POST", _VMS, document)
-    remove(admin, f"{_VMS}/shown")
 
 
 @pytest.fixture

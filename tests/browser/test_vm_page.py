@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from kvedge.resources.codec import JsonObject
 from tests.browser.chromium import Page, chromium_page
 from tests.browser.test_console import is_faultless
 from tests.support.api_role_fixtures import remove
-from tests.support.builders import small_vmi, vm_of
+from tests.support.builders import small_vmi
 
 _VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
 _VMIS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"
@@ -23,16 +22,6 @@ _SNAPSHOTS = "/apis/snapshot.kubevirt.io/v1beta1/namespaces/default/virtualmachi
 _RESTORES = "/apis/snapshot.kubevirt.io/v1beta1/namespaces/default/virtualmachinerestores"
 _MERGE = "application/merge-patch+json"
 _YAML = "document.querySelector('textarea.code')"
-
-
-@pytest.fixture
-def vm(admin: KubeClient, subresources_answer: None) -> Iterator[JsonObject]:
-    """A VM that does not run."""
-    document = vm_of(small_vmi())
-    document["metadata"]["name"] = "shown"
-    document["spec"] |= {"runStrategy": "Halted"}
-    yield admin.request("POST", _VMS, document)
-    remove(admin, f"{_VMS}/shown")
 
 
 async def open_vm(page: Page, link: str) -> None:

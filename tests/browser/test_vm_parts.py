@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -16,7 +13,6 @@ from tests.browser.chromium import Page, chromium_page
 from tests.browser.test_console import is_faultless
 from tests.browser.test_vm_page import open_vm
 from tests.support.api_role_fixtures import EchoNode, remove
-from tests.support.builders import small_vmi, vm_of
 
 _HERE = "namespaces/default"
 _VMS = f"/apis/kubevirt.io/v1/{_HERE}/virtualmachines"
@@ -26,19 +22,6 @@ _BACKUP = f"/apis/backup.kvedge.io/v1alpha1/{_HERE}"
 _MERGE = "application/merge-patch+json"
 _UUID = "01234567-89ab-cdef-0123-456789abcdef"
 _NAME = "document.querySelector('[aria-label=\"Name of the new VM\"]')"
-
-
-@pytest.fixture
-def vm(admin: KubeClient, subresources_answer: None) -> Iterator[JsonObject]:
-    """A VM that does not run."""
-    document = vm_of(small_vmi())
-    document["metadata"]["name"] = "shown"
-    document["spec"] |= {"runStrategy": "Halted"}
-    yield admin.request("POST", _VMS, document)
-    try:
-        remove(admin, f"{_VMS}/shown")
-    except NotFound:
-        return
 
 
 async def name_it(page: Page, name: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kvedge import __version__
 from kvedge.appliance.cluster.cluster_node_plan import handler_kubeconfig
@@ -19,6 +19,9 @@ from kvedge.kube.credentials.service_account import ACCOUNT_DIRECTORY, in_pod
 from kvedge.runtime.architecture import host_architecture
 from kvedge.runtime.services import Service
 from kvedge.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from kvedge.runtime.tls.certificates import TlsFiles
 
 # The name of the service that fences the node.
 FENCING: Final = "fencing"
@@ -122,10 +125,7 @@ def console_services(settings: Settings) -> Sequence[Service]:
 
     pki = settings.state_path / "pki"
     files = TlsFiles(pki / "server-ca.crt", pki / "server.crt", pki / "server.key")
-    if settings.console_certificate:
-        certificate = Path(settings.console_certificate)
-        files = TlsFiles(certificate, certificate, Path(settings.console_key))
-    return [BoxConsole(settings.console_address, settings.user_kubeconfig, files)]
+    return [BoxConsole(settings.console_address, settings.user_kubeconfig, _find_given(settings) or files)]
 
 
 def server_console_services(settings: Settings) -> Sequence[Service]:
@@ -136,20 +136,24 @@ def server_console_services(settings: Settings) -> Sequence[Service]:
     """
     if not settings.console_address:
         return []
-    from kvedge.runtime.tls.certificates import TlsFiles
     from kvedge.standalone.apiserver.access.server_certificate import names_of_server
-    from kvedge.web.on_box.box_console import BoxConsole, Certificate
+    from kvedge.web.on_box.box_console import BoxConsole
     from kvedge.web.on_box.own_certificate import OwnCertificate
 
     host = settings.console_address.rpartition(":")[0].strip("[]")
-    tls: Certificate
-    if settings.console_certificate:
-        certificate = Path(settings.console_certificate)
-        # Browsers get the chain as it stands in the file; nobody here is asked to trust an authority.
-        tls = TlsFiles(certificate, certificate, Path(settings.console_key))
-    else:
-        tls = OwnCertificate(settings.state_path / "console", lambda: names_of_server(host, ()))
-    return [BoxConsole(settings.console_address, role_kubeconfig(settings, "api"), tls)]
+    own = OwnCertificate(settings.state_path / "console", lambda: names_of_server(host, ()))
+    return [BoxConsole(settings.console_address, role_kubeconfig(settings, "api"), _find_given(settings) or own)]
+
+
+def _find_given(settings: Settings) -> TlsFiles | None:
+    """The certificate that the settings name for the console; None for none."""
+    from kvedge.runtime.tls.certificates import TlsFiles
+
+    if not settings.console_certificate:
+        return None
+    certificate = Path(settings.console_certificate)
+    # Browsers get the chain as it stands in the file; nobody here is asked to trust an authority.
+    return TlsFiles(certificate, certificate, Path(settings.console_key))
 
 
 def kubelet_directory(settings: Settings) -> Path:

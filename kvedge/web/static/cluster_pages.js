@@ -1,7 +1,8 @@
 // Nodes, volumes, networks, tasks and alarms: tables that are read again while they are open.
 
-import { CallFailed, read, vmPath, write } from "./calls.js";
-import { button, confirm, element, note, redraw, table } from "./dom.js";
+import { ask } from "./asking.js";
+import { CallFailed, read, vmPath } from "./calls.js";
+import { button, confirm, element, redraw, table } from "./dom.js";
 import { vmLink } from "./list_page.js";
 import { age, bytes, percent, said, t, ts } from "./words/words.js";
 
@@ -69,13 +70,7 @@ export const networksPage = tablePage(t("Networks"), "networks", t("No networks 
 
 async function cancel({ namespace, about: vm }) {
   if (!(await confirm(t("Have {vm} stay where it is?", { vm: `${namespace}/${vm}` }), t("Stay")))) return;
-  try {
-    await write(`${vmPath(namespace, vm)}/migrations/cancel`);
-    note(t("{vm} stays", { vm: `${namespace}/${vm}` }));
-  } catch (error) {
-    if (!(error instanceof CallFailed)) throw error;
-    note(error.message, true);
-  }
+  await ask(`${vmPath(namespace, vm)}/migrations/cancel`, {}, t("{vm} stays", { vm: `${namespace}/${vm}` }));
 }
 
 // Asked once for each namespace while the page's program runs; what was answered is known at once from then on.

@@ -1,8 +1,9 @@
 // What becomes of a whole VM: clones, backups and VMs of these, and its end.
 
-import { CallFailed, vmPath, write } from "./calls.js";
-import { askName, button, confirm, element, note, table } from "./dom.js";
-import { ask, openingPart, timeOf } from "./history_part.js";
+import { ask } from "./asking.js";
+import { vmPath } from "./calls.js";
+import { askName, button, confirm, element, table } from "./dom.js";
+import { askAndLook, openingPart, timeOf } from "./history_part.js";
 import { bytes, said, t, ts } from "./words/words.js";
 
 const size = (value) => (value === null ? "" : bytes(value));
@@ -15,10 +16,10 @@ export function backupsPart(namespace, name, rights) {
     const may = await rights();
     const where = element("select", { "aria-label": t("Repository"), onchange: () => { chosen = where.value; } },
       repositories.map((one) => element("option", { selected: one === chosen }, one)));
-    const take = () => ask(`${path}/take`, { name: where.value }, t("{vm} is backed up", { vm }), part.look);
+    const take = () => askAndLook(`${path}/take`, { name: where.value }, t("{vm} is backed up", { vm }), part.look);
     const bringBack = async ({ name: backup, taken }) => {
       const target = await askName(t("Make a VM of the backup of {vm} of {taken}.", { vm, taken: timeOf(taken) }), t("Make it"));
-      if (target) ask(`${path}/return`, { backup, target }, t("{target} is made of a backup of {vm}", { target, vm }), part.look);
+      if (target) askAndLook(`${path}/return`, { backup, target }, t("{target} is made of a backup of {vm}", { target, vm }), part.look);
     };
     return [
       repositories.length === 0 ? element("p", {}, t("There is no repository in this namespace; `kvedge backup add-repository` makes one."))
@@ -33,30 +34,18 @@ export function backupsPart(namespace, name, rights) {
   return part;
 }
 
-async function call(path, body, done) {
-  try {
-    await write(path, body);
-    note(done);
-    return true;
-  } catch (error) {
-    if (!(error instanceof CallFailed)) throw error;
-    note(error.message, true);
-    return false;
-  }
-}
-
 // Buttons for what the user may do to the VM as a whole; `shown` is what the page has read of it.
 export function wholeActs(namespace, name, may, shown) {
   const vm = `${namespace}/${name}`;
   const path = vmPath(namespace, name);
   const clone = async () => {
     const target = await askName(t("Make another VM like {vm}, with copies of its disks.", { vm }), t("Clone"));
-    if (target) call(`${path}/clone`, { target, snapshot: "" }, t("{target} is made of {vm}", { target, vm }));
+    if (target) ask(`${path}/clone`, { target, snapshot: "" }, t("{target} is made of {vm}", { target, vm }));
   };
   const remove = async () => {
     const here = location.hash;
     const question = t("Delete {vm}? DataVolumes that were made for it go with it, and what is on them.", { vm });
-    if (await confirm(question, t("Delete")) && await call(`${path}/delete`, { uid: shown.vmUid }, t("{vm} was deleted", { vm })) && location.hash === here) location.hash = "#/";
+    if (await confirm(question, t("Delete")) && await ask(`${path}/delete`, { uid: shown.vmUid }, t("{vm} was deleted", { vm })) && location.hash === here) location.hash = "#/";
   };
   return [
     ...(may.clone ? [button(t("Clone"), clone)] : []),

@@ -1,19 +1,10 @@
 // Disks that a VM gets or gives away, also while it runs.
 
-import { CallFailed, read, vmPath, write } from "./calls.js";
-import { button, confirm, element, note } from "./dom.js";
+import { ask } from "./asking.js";
+import { CallFailed, read, vmPath } from "./calls.js";
+import { button, confirm, element } from "./dom.js";
 import { field } from "./fields.js";
 import { t } from "./words/words.js";
-
-async function ask(path, body, done) {
-  try {
-    await write(path, body);
-    note(done);
-  } catch (error) {
-    if (!(error instanceof CallFailed)) throw error;
-    note(error.message, true);
-  }
-}
 
 // A button for each disk that may go.
 export function detachButton(namespace, name, disk) {

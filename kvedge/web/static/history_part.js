@@ -1,7 +1,8 @@
 // A VM's snapshots and migrations, with what the user may do to them. Read when they are opened, and while one moves on.
 
-import { CallFailed, read, vmPath, write } from "./calls.js";
-import { askName, button, confirm, element, note, redraw, table } from "./dom.js";
+import { ask } from "./asking.js";
+import { CallFailed, read, vmPath } from "./calls.js";
+import { askName, button, confirm, element, redraw, table } from "./dom.js";
 import { age, moment, said, t, ts } from "./words/words.js";
 
 const PAUSE = 3000;
@@ -33,14 +34,8 @@ export function openingPart(title, path, draw) {
 // Empty until it is known; what is no time stays as it came.
 export const timeOf = (text) => (Number.isFinite(Date.parse(text)) ? moment(Date.parse(text)) : text);
 
-export async function ask(path, body, done, look) {
-  try {
-    await write(path, body);
-    note(done);
-  } catch (error) {
-    if (!(error instanceof CallFailed)) throw error;
-    note(error.message, true);
-  }
+export async function askAndLook(path, body, done, look) {
+  await ask(path, body, done);
   look();
 }
 
@@ -53,7 +48,7 @@ export function snapshotsPart(namespace, name, rights) {
     const named = element("input", { type: "text", "aria-label": t("Name of the snapshot"), placeholder: t("Name, or none"), autocomplete: "off" });
     // What was chosen stays while the part is read again.
     const memory = element("input", { type: "checkbox", id: "snapshot-memory", checked: withMemory && !noMemory, disabled: Boolean(noMemory), onchange: () => { withMemory = memory.checked; } });
-    const act = (step, snapshot, done, more = {}) => ask(`${path}/${step}`, { name: snapshot, ...more }, done, part.look);
+    const act = (step, snapshot, done, more = {}) => askAndLook(`${path}/${step}`, { name: snapshot, ...more }, done, part.look);
     const take = () => act("take", named.value.trim(), t("a snapshot of {vm} is taken", { vm }), { memory: runs && memory.checked });
     const restore = async ({ name: one, taken, memory: saved }) => {
       const question = t("Put snapshot {snapshot} back into {vm}? What its disks were given since {taken} is not in it.", { snapshot: one, vm, taken: timeOf(taken) });
@@ -65,7 +60,7 @@ export function snapshotsPart(namespace, name, rights) {
     };
     const copy = async ({ name: one }) => {
       const target = await askName(t("Make another VM like {vm} was at {snapshot}.", { vm, snapshot: one }), t("Clone"));
-      if (target) ask(`${vmPath(namespace, name)}/clone`, { target, snapshot: one }, t("{target} is made of {vm}", { target, vm }), part.look);
+      if (target) askAndLook(`${vmPath(namespace, name)}/clone`, { target, snapshot: one }, t("{target} is made of {vm}", { target, vm }), part.look);
     };
     const acts = (one) => [
       ...(may.clone && one.ready ? [button(t("Clone"), () => copy(one), { "aria-label": t("Clone {name}", { name: one.name }) })] : []),
@@ -91,12 +86,12 @@ export function migrationsPart(namespace, name, rights, runs) {
   const part = openingPart(t("Migrations"), path, async ({ migrations, moves }) => {
     const may = await rights();
     const migrate = async () => {
-      if (await confirm(t("Move {vm} to another node?", { vm }), t("Migrate"))) ask(`${path}/begin`, {}, t("{vm} was asked to move", { vm }), part.look);
+      if (await confirm(t("Move {vm} to another node?", { vm }), t("Migrate"))) askAndLook(`${path}/begin`, {}, t("{vm} was asked to move", { vm }), part.look);
     };
     return [
       element("div", { class: "bar" },
         may.migrate && !moves && runs() ? button(t("Migrate"), migrate) : [],
-        may.cancelMigration && moves ? button(t("Cancel the migration"), () => ask(`${path}/cancel`, {}, t("{vm} was asked to stay", { vm }), part.look)) : []),
+        may.cancelMigration && moves ? button(t("Cancel the migration"), () => askAndLook(`${path}/cancel`, {}, t("{vm} was asked to stay", { vm }), part.look)) : []),
       migrations.length
         ? table(t("Migrations"), ts("Ago", "Step", "From", "To", "Failed by"), migrations.map((one) => [age(one.created), said(one.step), one.from, one.to, one.failure]))
         : element("p", {}, t("none")),

@@ -6,7 +6,6 @@ Called by `page_calls` in threads of their own. Raises what the client raises.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import Any, Final
 
 from kvedge.client.errors import ClientError
@@ -19,6 +18,7 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.web.form_fields import read_form
 from kvedge.web.texts.shown_text import showable
 from kvedge.web.texts.yaml_text import check_object, read_yaml, write_yaml
+from kvedge.web.vms.namespace_session import enter_namespace
 from kvedge.web.web_failures import failure_of
 
 _SECONDS: Final = 20.0
@@ -67,7 +67,7 @@ def create_vm(session: Session, namespace: str, text: str) -> JsonObject:
 
 
 def _send(session: Session, namespace: str, text: str, *, is_dry: bool) -> JsonObject:
-    here = replace(session, namespace=check_name(namespace, "namespace"), client=session.client.hurry(_SECONDS))
+    here = enter_namespace(session, namespace)
     document = check_object(read_yaml(text), VirtualMachine.KIND.kind, here.namespace)
     name = check_name(document["metadata"]["name"])
     if disk_name(name) in _template_names(document):

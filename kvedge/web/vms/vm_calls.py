@@ -6,7 +6,6 @@ Called by `console_app` in threads of their own. Raises what the client raises.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from kvedge.resources.types.core import Event
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.web.texts.yaml_text import LONGEST, write_yaml
+from kvedge.web.vms.namespace_session import enter_namespace
 from kvedge.web.vms.vm_view import view_of
 
 # What a page may ask for, and of which object.
@@ -54,7 +54,7 @@ def read_vm(session: Session, namespace: str, name: str) -> JsonObject:
 
 def read_manifest(session: Session, namespace: str, name: str) -> JsonObject:
     """A VM as YAML, or its VMI when it has no VM; what servers note about fields is left out."""
-    here = _in_namespace(session, namespace)
+    here = enter_namespace(session, namespace)
     path = f"/apis/kubevirt.io/v1/namespaces/{here.namespace}"
     try:
         document: Any = here.client.request("GET", f"{path}/{VM}/{check_name(name)}")
@@ -72,7 +72,7 @@ def act(session: Session, namespace: str, name: str, action: str) -> None:
         RefusedError: when the guest cannot.
         KubeError: with the server's words.
     """
-    put(_in_namespace(session, namespace), ACTIONS[action], name, action, {})
+    put(enter_namespace(session, namespace), ACTIONS[action], name, action, {})
 
 
 def find_run(session: Session, namespace: str, name: str) -> str:
@@ -84,7 +84,3 @@ def find_run(session: Session, namespace: str, name: str) -> str:
     check_name(namespace, "namespace")
     check_name(name)
     return session.client.hurry(_SECONDS).get(VirtualMachineInstance, namespace, name).metadata.uid
-
-
-def _in_namespace(session: Session, namespace: str) -> Session:
-    return replace(session, namespace=check_name(namespace, "namespace"))

@@ -5,7 +5,6 @@ Called by `page_calls` in threads of their own, with the user's own rights. Rais
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -21,8 +20,8 @@ from kvedge.resources.types.protection.backups import BackupRepository, BackupRe
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.web.texts.body_text import text_of
 from kvedge.web.texts.shown_text import showable
+from kvedge.web.vms.namespace_session import enter_namespace
 
-_SECONDS: Final = 20.0
 _MOST: Final = 200
 _LONGEST: Final = 1024
 
@@ -34,7 +33,7 @@ def clone(session: Session, namespace: str, vm: str, body: JsonObject) -> JsonOb
         FlagError: for a body that makes no sense.
         RefusedError: when the target is there already.
     """
-    here = _here(session, namespace)
+    here = enter_namespace(session, namespace)
     target, snapshot = text_of(body, "target"), text_of(body, "snapshot")
     if snapshot:
         find_snapshot(here, check_name(vm), snapshot)
@@ -49,7 +48,7 @@ def delete(session: Session, namespace: str, vm: str, uid: str) -> JsonObject:
         RefusedError: when it is another one.
         KubeError: with the server's words.
     """
-    here = _here(session, namespace)
+    here = enter_namespace(session, namespace)
     found = here.client.get(VirtualMachine, here.namespace, check_name(vm))
     if found.metadata.uid != uid:
         raise RefusedError("the VM was made anew since: look at it again")
@@ -59,7 +58,7 @@ def delete(session: Session, namespace: str, vm: str, uid: str) -> JsonObject:
 
 def read_backups(session: Session, namespace: str, vm: str) -> JsonObject:
     """The backups of a VM, the newest first, what becomes of them, and where more may go."""
-    here = _here(session, namespace)
+    here = enter_namespace(session, namespace)
     try:
         repositories = here.client.list(BackupRepository, here.namespace)
     except NotFound:
@@ -77,7 +76,7 @@ def read_backups(session: Session, namespace: str, vm: str) -> JsonObject:
 
 def ask_backup(session: Session, namespace: str, vm: str, repository: str) -> JsonObject:
     """Ask for a backup of the VM as it is now."""
-    made = back_up(_here(session, namespace), check_name(vm), check_name(repository), datetime.now(UTC))
+    made = back_up(enter_namespace(session, namespace), check_name(vm), check_name(repository), datetime.now(UTC))
     return {"name": showable(made.metadata.name)}
 
 
@@ -88,7 +87,7 @@ def ask_return(session: Session, namespace: str, vm: str, body: JsonObject) -> J
         FlagError: for a body that makes no sense.
         NotFoundError: when there is no such backup of the VM.
     """
-    here = _here(session, namespace)
+    here = enter_namespace(session, namespace)
     name, target = check_name(text_of(body, "backup")), check_name(text_of(body, "target"))
     found = here.client.get(BackupRun, here.namespace, name)
     if found.spec.vm_name != vm or not found.status.backup_id:
@@ -96,10 +95,6 @@ def ask_return(session: Session, namespace: str, vm: str, body: JsonObject) -> J
     now = datetime.now(UTC)
     bring_back(here, vm, found.spec.repository_name, now, backupID=found.status.backup_id, targetName=target)
     return {}
-
-
-def _here(session: Session, namespace: str) -> Session:
-    return replace(session, namespace=check_name(namespace, "namespace"), client=session.client.hurry(_SECONDS))
 
 
 def _run(found: BackupRun) -> JsonObject:

@@ -5,7 +5,6 @@ Called by `page_calls` in threads of their own, with the user's own rights. Rais
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from kvedge.client.errors import FlagError
@@ -13,8 +12,8 @@ from kvedge.client.session import Session, check_name
 from kvedge.client.volumes.disk_requests import add_disk, find_source, make_disk, remove_disk
 from kvedge.resources.codec import JsonObject
 from kvedge.web.texts.body_text import text_of
+from kvedge.web.vms.namespace_session import enter_namespace
 
-_SECONDS: Final = 20.0
 _BUSES: Final = ("scsi", "virtio")
 
 
@@ -29,16 +28,12 @@ def attach(session: Session, namespace: str, vm: str, body: JsonObject) -> JsonO
     volume, bus = text_of(body, "volume"), text_of(body, "bus")
     if bus not in _BUSES:
         raise FlagError("bus", "must be scsi or virtio", "bus: must be scsi or virtio")
-    here = _here(session, namespace)
+    here = enter_namespace(session, namespace)
     add_disk(here, check_name(vm), make_disk(volume, bus), find_source(here, volume))
     return {}
 
 
 def detach(session: Session, namespace: str, vm: str, name: str) -> JsonObject:
     """Ask for a volume and its disk to go; the claim stays."""
-    remove_disk(_here(session, namespace), check_name(vm), check_name(name))
+    remove_disk(enter_namespace(session, namespace), check_name(vm), check_name(name))
     return {}
-
-
-def _here(session: Session, namespace: str) -> Session:
-    return replace(session, namespace=check_name(namespace, "namespace"), client=session.client.hurry(_SECONDS))

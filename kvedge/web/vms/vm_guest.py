@@ -7,15 +7,14 @@ words are bounded here and shown as text; those of its console go to the termina
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
-from kvedge.client.session import Session, check_name
+from kvedge.client.session import Session
 from kvedge.client.subresources import VMI, get, get_content
 from kvedge.resources.codec import JsonObject
 from kvedge.web.texts.shown_text import showable
+from kvedge.web.vms.namespace_session import enter_namespace
 
-_SECONDS: Final = 20.0
 _MOST: Final = 64
 # The console waits for it.
 _LOG_SECONDS: Final = 5.0
@@ -29,7 +28,7 @@ def read_agent(session: Session, namespace: str, name: str) -> JsonObject:
         RefusedError: when no agent answers.
         KubeError: with the server's words.
     """
-    here = _here(session, namespace)
+    here = enter_namespace(session, namespace)
     told = get(here, VMI, name, "guestosinfo")
     users, systems = get(here, VMI, name, "userlist"), get(here, VMI, name, "filesystemlist")
     system = told.get("os") or {}
@@ -50,12 +49,8 @@ def read_agent(session: Session, namespace: str, name: str) -> JsonObject:
 def read_log(session: Session, namespace: str, name: str) -> JsonObject:
     """The last 64 KiB of the serial console: `bytes` is a text with one character for each byte."""
     query = {"tailBytes": str(_LOG_BYTES)}
-    content = get_content(_here(session, namespace), VMI, name, "console/log", query, _LOG_SECONDS)
+    content = get_content(enter_namespace(session, namespace), VMI, name, "console/log", query, _LOG_SECONDS)
     return {"bytes": content[-_LOG_BYTES:].decode("latin-1")}
-
-
-def _here(session: Session, namespace: str) -> Session:
-    return replace(session, namespace=check_name(namespace, "namespace"), client=session.client.hurry(_SECONDS))
 
 
 def _items(listed: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -5,7 +5,6 @@ Called by `page_calls` in threads of their own, with the user's own rights. Rais
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -31,15 +30,15 @@ from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.web.texts.shown_text import showable
+from kvedge.web.vms.namespace_session import enter_namespace
 
-_SECONDS: Final = 20.0
 _MOST: Final = 200
 _LONGEST: Final = 1024
 
 
 def read_snapshots(session: Session, namespace: str, vm: str) -> JsonObject:
     """The snapshots of a VM, the newest first, and what is being put back into it."""
-    here = _here(session, namespace)
+    here = enter_namespace(session, namespace)
     snapshots = list_snapshots(here, check_name(vm), here.namespace)[::-1]
     restores = [each for each in here.client.list(VirtualMachineRestore, here.namespace) if each.spec.target.name == vm]
     run = _find_run(here, vm)
@@ -67,20 +66,20 @@ def take(session: Session, namespace: str, vm: str, body: JsonObject) -> JsonObj
     if not isinstance(memory, bool):
         raise FlagError("memory", "must be true or false", "memory: must be true or false")
     named = name or name_snapshot(vm, datetime.now(UTC))
-    take_snapshot(_here(session, namespace), vm, named, memory=memory)
+    take_snapshot(enter_namespace(session, namespace), vm, named, memory=memory)
     return {"name": showable(named)}
 
 
 def restore(session: Session, namespace: str, vm: str, name: str) -> JsonObject:
     """Ask for a snapshot to be put back into its VM, which must not run."""
-    here = _here(session, namespace)
+    here = enter_namespace(session, namespace)
     restore_snapshot(here, find_snapshot(here, vm, name), vm, datetime.now(UTC))
     return {}
 
 
 def delete(session: Session, namespace: str, vm: str, name: str) -> JsonObject:
     """Delete a snapshot of that VM, and none that has its name since."""
-    here = _here(session, namespace)
+    here = enter_namespace(session, namespace)
     found = find_snapshot(here, vm, name)
     here.client.delete(
         VirtualMachineSnapshot, here.namespace, name, preconditions=Preconditions(uid=found.metadata.uid)
@@ -90,7 +89,7 @@ def delete(session: Session, namespace: str, vm: str, name: str) -> JsonObject:
 
 def read_migrations(session: Session, namespace: str, vm: str) -> JsonObject:
     """The migrations of a VM that are still listed, the newest first."""
-    found = list_migrations(_here(session, namespace), vm)
+    found = list_migrations(enter_namespace(session, namespace), vm)
     newest = sorted(found, key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
     return {
         "migrations": [_migration(each) for each in newest[:_MOST]],
@@ -100,19 +99,15 @@ def read_migrations(session: Session, namespace: str, vm: str) -> JsonObject:
 
 def migrate(session: Session, namespace: str, vm: str) -> JsonObject:
     """Ask for another node."""
-    put(_here(session, namespace), VM, vm, "migrate", {})
+    put(enter_namespace(session, namespace), VM, vm, "migrate", {})
     return {}
 
 
 def cancel_migration(session: Session, namespace: str, vm: str) -> JsonObject:
     """Have it stay."""
-    here = _here(session, namespace)
+    here = enter_namespace(session, namespace)
     cancel(here, find_active(here, vm), dry_run=False)
     return {}
-
-
-def _here(session: Session, namespace: str) -> Session:
-    return replace(session, namespace=check_name(namespace, "namespace"), client=session.client.hurry(_SECONDS))
 
 
 def _find_run(here: Session, vm: str) -> VirtualMachineInstance | None:

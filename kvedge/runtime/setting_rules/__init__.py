@@ -1,0 +1,1 @@
+"""What is wrong with settings: rules that look at their text alone."""
