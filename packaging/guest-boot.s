@@ -7,10 +7,15 @@
 #
 # packaging/guest assembles it: `as --32 --defsym NAME=VALUE…`, linked to run at 0x7c00. It defines where the kernel and
 # the initrd are on the disk, in sectors (KERNEL, INITRD), how long (SETUP, the kernel's part for real mode, with
-# BODY, the rest, and INITRD_SECTORS), and the memory that a kernel needs while it unpacks itself (NEEDED, in 64 KiB
-# from 16 MiB on). It puts the file system's own parameters and syslinux's sector into their places.
+# BODY, the rest, and INITRD_SECTORS), where the rest goes (PLACE), and the memory that a kernel needs while it unpacks
+# itself (NEEDED, in 64 KiB from 16 MiB on). It puts the file system's own parameters and syslinux's sector into their
+# places.
 #
-# What it obeys: Documentation/arch/x86/boot.rst of Linux for the 16-bit entry, and virtio 1.1 ("4.1.4.9 PCI
+# A kernel that is to go elsewhere than to 1 MiB is unpacked already. Its part for real mode then ends in `enter`, in
+# the place of the unpacking, which leaves the processor to the kernel as that would.
+#
+# What it obeys: Documentation/arch/x86/boot.rst of Linux for the 16-bit entry, the boot loader hook ("code32_start")
+# and the 64-bit entry, and virtio 1.1 ("4.1.4.9 PCI
 # configuration access capability": all is asked by way of the configuration space, so that no register of the device
 # has to be in reach of real mode).
 
@@ -20,6 +25,11 @@
         .set ANSWER, 0x1000             # what the BIOS says of the disk
         .set LINUX, 0x9000              # the segment of the kernel's part for real mode
         .set STACK, 0xe000              # and the end of its heap and stack
+        .set PACKED, 0x100000           # where a kernel goes that has still to unpack itself
+        .set TABLES, 0x10000            # page tables for the first 1 GiB
+        .set PAGE, 0x1000
+        .set CODE, 0x10                 # the kernel's selectors
+        .set DATA, 0x18
         .set PCI_ADDRESS, 0xcf8
         .set COMMON, 1                  # kinds of virtio's capabilities
         .set NOTIFY, 2
@@ -150,6 +160,9 @@ memory: cmp     byte ptr [window], 0
         mov     es:[0x218], eax
         mov     dword ptr es:[0x21c], INITRD_SECTORS * 512
         mov     dword ptr es:[0x228], (LINUX << 4) + STACK
+        .if     PLACE != PACKED
+        mov     dword ptr es:[0x214], offset enter
+        .endif
         mov     si, offset arguments
         mov     di, STACK
         mov     cx, offset arguments_end - arguments
@@ -163,6 +176,56 @@ memory: cmp     byte ptr [window], 0
         mov     sp, STACK
         .byte   0xea                                    # a far jump
         .word   0, LINUX + 0x20
+
+        # The kernel's part for real mode comes here in protected mode, with what it has found at ESI.
+        .if     PLACE != PACKED
+        .code32
+enter:  mov     edi, TABLES
+        xor     eax, eax
+        mov     ecx, 3 * PAGE / 4
+        rep     stosd
+        mov     dword ptr [TABLES], TABLES + PAGE + 3
+        mov     dword ptr [TABLES + PAGE], TABLES + 2 * PAGE + 3
+        mov     edi, TABLES + 2 * PAGE
+        mov     eax, 0x83                               # a page of 2 MiB that is there and may be written to
+1:      mov     [edi], eax
+        add     edi, 8
+        add     eax, 0x200000
+        cmp     edi, TABLES + 3 * PAGE
+        jb      1b
+        mov     eax, TABLES
+        mov     cr3, eax
+        mov     eax, cr4
+        or      eax, 0x20                               # physical addresses of more than 32 bits
+        mov     cr4, eax
+        mov     ecx, 0xc0000080
+        rdmsr
+        or      eax, 0x100                              # long mode
+        wrmsr
+        mov     eax, cr0
+        or      eax, 0x80000000                         # pages
+        mov     cr0, eax
+        lgdt    [selectors_place]
+        .byte   0xea                                    # a far jump
+        .long   long_mode
+        .word   CODE
+        .code64
+long_mode:
+        mov     eax, DATA
+        mov     ds, eax
+        mov     es, eax
+        mov     ss, eax
+        mov     esi, esi                                # nothing in its upper half
+        mov     eax, PLACE
+        jmp     rax
+        .balign 8
+selectors:
+        .quad   0, 0, 0x00af9a000000ffff, 0x00cf92000000ffff
+selectors_place:
+        .word   selectors_place - selectors - 1
+        .long   selectors
+        .code16
+        .endif
 
 failed: mov     si, offset words
 8:      lodsb
@@ -265,7 +328,7 @@ places: .fill   3, 8, 0                 # of each kind: its region, and its offs
 descriptors:
         segment first, 16, 1, 1
         segment (LINUX << 4), (SETUP * 512), 3, 2
-        segment 0x100000, (BODY * 512), 3, 3
+        segment PLACE, (BODY * 512), 3, 3
         segment first_status, 1, 2, 0
         segment second, 16, 1, 5
 initrd_place:

@@ -1,0 +1,79 @@
+"""Linux as it is once it has unpacked itself, made from the file that a distribution has of it.
+
+An emulated guest takes a fifth of its whole start to unpack its kernel, each time. Its boot sector (guest-boot.s) reads
+this one instead: the part for real mode as it is, and the kernel itself where it would have put it. Imported by
+packaging/guest; uses the standard library, and the tools of the distribution that unpack what that cannot.
+"""
+
+from __future__ import annotations
+
+import lzma
+import struct
+import subprocess
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+SECTOR: Final = 512
+# Offsets in the file, named as in "The real-mode kernel header" of the kernel's own description of its boot protocol.
+_SETUP_SECTORS: Final = 0x1F1
+_PAYLOAD: Final = 0x248
+_PREFERRED: Final = 0x258
+# How the kernel may be packed, by its first bytes; the names are programs of packages of the same name.
+_XZ: Final = b"\xfd7zXZ\0"
+_GZIP: Final = b"\x1f\x8b"
+_TOOLS: Final = {b"\x02\x21\x4c\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd"}
+# Behind what is packed stands how long it is unpacked.
+_LENGTH: Final = 4
+_LOADED: Final = 1
+
+
+def setup_sectors(kernel: bytes) -> int:
+    """How long a kernel's part for real mode is."""
+    return kernel[_SETUP_SECTORS] + 1
+
+
+def preferred_place(kernel: bytes) -> int:
+    """Where in memory a kernel runs if it may choose."""
+    return int(struct.unpack_from("<Q", kernel, _PREFERRED)[0])
+
+
+def unpacked_kernel(kernel: bytes, tool: Callable[[str], Path]) -> bytes:
+    """The part for real mode, and behind it what lies from `preferred_place` on once the kernel has unpacked itself.
+
+    `tool` says where a program of that name is. ValueError: the kernel is packed in a way that is not known here, or is
+    for another place; CalledProcessError: it cannot be unpacked.
+    """
+    setup = setup_sectors(kernel) * SECTOR
+    place, length = struct.unpack_from("<II", kernel, _PAYLOAD)
+    program = _unpack(kernel[setup + place : setup + place + length], tool)
+    return kernel[:setup] + _memory_of(program, preferred_place(kernel))
+
+
+def _unpack(packed: bytes, tool: Callable[[str], Path]) -> bytes:
+    if packed.startswith(_XZ):
+        return lzma.LZMADecompressor().decompress(packed)
+    if packed.startswith(_GZIP):
+        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(packed)
+    name = _TOOLS.get(packed[:4])
+    if name is None:
+        raise ValueError(f"a kernel that is packed as {packed[:6].hex()} is not known")
+    done = subprocess.run([tool(name), "-d", "-c"], input=packed[:-_LENGTH], capture_output=True, check=True)
+    return done.stdout
+
+
+def _memory_of(program: bytes, first: int) -> bytes:
+    """What an ELF program's segments are in memory from `first` on, also what is zero at their end."""
+    if program[:5] != b"\x7fELF\x02":
+        raise ValueError("what was packed is no kernel of 64 bits")
+    (headers,), (size, count) = struct.unpack_from("<Q", program, 0x20), struct.unpack_from("<HH", program, 0x36)
+    segments = [struct.unpack_from("<IIQQQQQQ", program, headers + size * number) for number in range(count)]
+    loaded = [(place, offset, length) for kind, _, offset, _, place, length, _, _ in segments if kind == _LOADED]
+    (entry,) = struct.unpack_from("<Q", program, 0x18)
+    if not loaded or min(place for place, _, _ in loaded) != first or entry != first:
+        raise ValueError(f"the kernel does not begin at {first:#x}, where it wants to be")
+    memory = bytearray(max(place + length for place, _, length in loaded) - first)
+    for place, offset, length in loaded:
+        memory[place - first : place - first + length] = program[offset : offset + length]
+    return bytes(memory)
