@@ -13,7 +13,10 @@ from pathlib import Path
 
 BUILDER = Path(__file__).resolve().parents[2] / "packaging" / "guest"
 # For those that boot its kernel without its disk: as packaging/guest has them, for the same reasons.
-_QUICK = "mitigations=off cryptomgr.notests nokaslr no5lvl initcall_blacklist=init_kprobe_trace,crypto_kdf108_init"
+_NO_TRACER = "init_kprobe_trace,trace_eval_init,tracer_init_tracefs"
+_NO_BPF = "cubictcp_register,bpf_tcp_ca_kfunc_init,bpf_key_sig_kfuncs_init,kfunc_init,bpf_rstat_kfunc_init"
+_SKIPPED = f"initcall_blacklist=crypto_kdf108_init,{_NO_TRACER},{_NO_BPF},bpf_prog_test_run_init"
+_QUICK = f"mitigations=off cryptomgr.notests nokaslr no5lvl {_SKIPPED}"
 KERNEL_ARGUMENTS = f"console=ttyS0,115200 quiet loglevel=4 {_QUICK}"
 
 
