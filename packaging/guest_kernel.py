@@ -27,6 +27,7 @@ _TOOLS: Final = {b"\x02\x21\x4c\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd"}
 # Behind what is packed stands how long it is unpacked.
 _LENGTH: Final = 4
 _LOADED: Final = 1
+_WITHOUT_CONTENT: Final = 8
 
 
 def setup_sectors(kernel: bytes) -> int:
@@ -64,16 +65,28 @@ def _unpack(packed: bytes, tool: Callable[[str], Path]) -> bytes:
 
 
 def _memory_of(program: bytes, first: int) -> bytes:
-    """What an ELF program's segments are in memory from `first` on, also what is zero at their end."""
+    """What an ELF program's segments are in memory from `first` on, up to what the kernel clears itself."""
     if program[:5] != b"\x7fELF\x02":
         raise ValueError("what was packed is no kernel of 64 bits")
     (headers,), (size, count) = struct.unpack_from("<Q", program, 0x20), struct.unpack_from("<HH", program, 0x36)
     segments = [struct.unpack_from("<IIQQQQQQ", program, headers + size * number) for number in range(count)]
-    loaded = [(place, offset, length) for kind, _, offset, _, place, length, _, _ in segments if kind == _LOADED]
+    loaded = sorted(
+        (place, at, offset, length) for kind, _, offset, at, place, length, _, _ in segments if kind == _LOADED
+    )
     (entry,) = struct.unpack_from("<Q", program, 0x18)
-    if not loaded or min(place for place, _, _ in loaded) != first or entry != first:
+    if not loaded or loaded[0][0] != first or entry != first:
         raise ValueError(f"the kernel does not begin at {first:#x}, where it wants to be")
-    memory = bytearray(max(place + length for place, _, length in loaded) - first)
-    for place, offset, length in loaded:
+    last, at, _, length = loaded[-1]
+    memory = bytearray(last + length - first)
+    for place, _, offset, length in loaded:
         memory[place - first : place - first + length] = program[offset : offset + length]
-    return bytes(memory)
+    end = last + _cleared(program, at, length) - first
+    return bytes(memory if any(memory[end:]) else memory[:end])
+
+
+def _cleared(program: bytes, begin: int, length: int) -> int:
+    """Where in a segment the first section is that has no content: from there on the kernel clears it at its start."""
+    (table,), (size, count) = struct.unpack_from("<Q", program, 0x28), struct.unpack_from("<HH", program, 0x3A)
+    sections = [struct.unpack_from("<IIQQ", program, table + size * number) for number in range(count)]
+    places = [at - begin for _, kind, _, at in sections if kind == _WITHOUT_CONTENT]
+    return min((place for place in places if 0 < place < length), default=length)

@@ -17,6 +17,8 @@ import pytest
 from tests.support.checkout_clone import REPOSITORY
 
 _PLACE = 0x1000000
+# Where its segments are once the kernel has page tables of its own.
+_HIGH = 0xFFFFFFFF80000000
 _SETUP = 3 * 512
 _PACKED_AT = 0x2CC
 
@@ -32,18 +34,22 @@ def kernels() -> ModuleType:
     return module
 
 
-def elf(*segments: tuple[int, bytes], kind: int = 1) -> bytes:
-    """A program with these segments, by where they go; it begins at the first."""
+def elf(*segments: tuple[int, bytes], kind: int = 1, cleared: int = 0) -> bytes:
+    """A program with these segments, by where they go; it begins at the first, and has a section that it clears."""
     at, headers, content = 64 + 56 * len(segments), b"", b""
     for place, data in segments:
-        headers += struct.pack("<IIQQQQQQ", kind, 5, at + len(content), 0, place, len(data), len(data), 4096)
+        headers += struct.pack(
+            "<IIQQQQQQ", kind, 5, at + len(content), _HIGH + place, place, len(data), len(data), 4096
+        )
         content += data
+    end = at + len(content)
     identity = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
     return (
         identity
-        + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, segments[0][0], 64, 0, 0, 64, 56, len(segments), 0, 0, 0)
+        + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, segments[0][0], 64, end, 0, 64, 56, len(segments), 64, 1, 0)
         + headers
         + content
+        + struct.pack("<IIQQ", 0, 8, 3, _HIGH + cleared).ljust(64, b"\0")
     )
 
 
@@ -80,6 +86,23 @@ def test_segments_lie_where_they_belong_behind_the_part_for_real_mode(
     assert kernel[:_SETUP] == image[:_SETUP]
     # What is zero at the end is zero after a reset, too, when memory is not.
     assert kernel[_SETUP:] == b"text".ljust(0x10, b"\0") + b"data".ljust(0x10, b"\0") + b"bss\0\0"
+
+
+@pytest.mark.parametrize(
+    ("cleared", "behind", "kept"),
+    [
+        (_PLACE + 0x28, b"data\0\0\0\0" + bytes(100), 0x28),
+        (_PLACE + 0x28, b"data\0\0\0\0" + bytes(99) + b"x", 0x20 + 108),
+        (_PLACE + 0x08, b"data\0\0\0\0" + bytes(100), 0x20 + 108),
+    ],
+    ids=["at the end", "with content behind it", "of another segment"],
+)
+def test_what_the_kernel_clears_itself_takes_no_place_on_the_disk(
+    kernels: ModuleType, cleared: int, behind: bytes, kept: int
+) -> None:
+    program = elf((_PLACE, b"text and more of it"), (_PLACE + 0x20, behind), cleared=cleared)
+    image = bz_image(gzip.compress(program))
+    assert len(kernels.unpacked_kernel(image, no_tool)) == _SETUP + kept
 
 
 def test_what_the_standard_library_cannot_unpack_a_tool_of_the_distribution_does(
