@@ -16,7 +16,6 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from tests.conformance.played_front import Played, PlayedFront, handler_pod
 from tests.conformance.played_jobs import PlayedJobs
 from tests.conformance.played_objects import asking, node_addresses, set_up
 from tests.conformance.stages import box_stage, cluster_stage, missing_for_cluster
-from tests.conformance.suite import Selection, SpecResult, Target, run_suite
+from tests.conformance.suite import Selection, SpecResult, Target, Teller, run_suite
 from tests.conformance.table import counts, render, unexpected
 from tests.conformance.tier_registry import tier_registry
 
@@ -56,17 +55,7 @@ def run(selection: Selection, place: Place, processes: int, directory: Path, *, 
 
     With `bridges` VMs that ask for masquerade get bridges instead.
     """
-    results: list[SpecResult] = []
-    begun = time.monotonic()
-
-    def told(result: SpecResult) -> None:
-        results.append(result)
-        failure = f": {result.failure}" if result.is_failed else ""
-        minutes = (time.monotonic() - begun) / 60
-        print(
-            f"[{minutes:5.1f}] {result.state} {result.file}:{result.line} {result.seconds:.0f} s{failure}", flush=True
-        )
-
+    told = Teller()
     make_stage = box_stage if place is Place.BOX else cluster_stage
     with (
         tempfile.TemporaryDirectory(prefix="kvedge-conformance-", dir="/var/tmp") as scratch,
@@ -79,7 +68,7 @@ def run(selection: Selection, place: Place, processes: int, directory: Path, *, 
         front = PlayedFront(
             stage.kubeconfig,
             Played(handlers, workloads=on_box, bridge_for_masquerade=bridges),
-            PlayedJobs(asking(stage.client)) if on_box else None,
+            [PlayedJobs(asking(stage.client))] if on_box else [],
         )
         with (
             tier_registry(Path(scratch) / "registry", stage.address),
@@ -94,7 +83,7 @@ def run(selection: Selection, place: Place, processes: int, directory: Path, *, 
             # A run that is interrupted tells what it has seen.
             with contextlib.suppress(KeyboardInterrupt):
                 run_suite(Path(os.environ[BINARY]).resolve(), target, directory, selection, processes, told)
-    return results
+    return told.results
 
 
 def main() -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from tests.support.box import Box
 from tests.support.small_images import directory, file, layer, link, oci_archive
 
 # By where they are here, and in the image.
-_PROGRAMS: Final = {"/bin/bash": "bin/bash", "/usr/bin/curl": "bin/curl", "/bin/tar": "usr/bin/tar"}
+PROGRAMS: Final = {"/bin/bash": "bin/bash", "/usr/bin/curl": "bin/curl", "/bin/tar": "usr/bin/tar"}
 _APPLETS: Final = (
     "awk",
     "cat",
@@ -50,6 +51,7 @@ _APPLETS: Final = (
     "test",
     "timeout",
     "touch",
+    "tr",
     "true",
     "umount",
     "wc",
@@ -77,20 +79,20 @@ def import_job_image(box: Box, prefix: str) -> None:
         box.import_image(archive, job_image(prefix))
 
 
-def write_job_image(path: Path, name: str) -> None:
-    """The archive of the image of this name.
+def write_job_image(path: Path, name: str, programs: Mapping[str, str] = PROGRAMS) -> None:
+    """The archive of the image of this name, with `programs` by their place here and in the image.
 
     Raises:
         OSError: when bash, curl, tar or busybox is not here.
         subprocess.CalledProcessError: when the linker cannot tell what these need.
     """
-    linked = subprocess.run(["ldd", *_PROGRAMS], capture_output=True, text=True, check=True).stdout
+    linked = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=True).stdout
     libraries = libraries_of(linked)
     folders = sorted({str(parent).lstrip("/") for name in libraries for parent in Path(name).parents} - {""})
     entries = [directory(name) for name in sorted({"bin", "etc", "run", "usr", "usr/bin", "var", *folders})]
     entries += [directory("tmp", 0o1777), link("var/run", "/run")]
     entries += [file(name.lstrip("/"), Path(name).read_bytes(), 0o755) for name in libraries]
-    entries += [file(name, Path(place).read_bytes(), 0o755) for place, name in _PROGRAMS.items()]
+    entries += [file(name, Path(place).read_bytes(), 0o755) for place, name in programs.items()]
     entries.append(file("bin/busybox", Path("/bin/busybox").read_bytes(), 0o755))
     entries += [link(f"bin/{applet}", "busybox") for applet in _APPLETS]
     # Some specs name the place of GNU's, which alone knows its archives of sparse files; others look on the PATH.

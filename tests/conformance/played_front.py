@@ -20,12 +20,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
-
-from tests.conformance.played_jobs import PlayedJobs
 
 _CHUNK: Final = 65536
 _HEAD_BYTES: Final = 1 << 20
@@ -39,6 +37,7 @@ _EMPTY: Final = {
     ),
     rf"/apis/apps/v1/{_NAMESPACED}deployments": ("apps/v1", "DeploymentList"),
     rf"/apis/apps/v1/{_NAMESPACED}daemonsets": ("apps/v1", "DaemonSetList"),
+    r"/apis/storage.k8s.io/v1/csidrivers": ("storage.k8s.io/v1", "CSIDriverList"),
 }
 _MACHINES: Final = re.compile(r"/apis/kubevirt\.io/[^/]+/namespaces/[^/]+/virtualmachine(?:instance)?s")
 _PODS: Final = re.compile(r"/api/v1/namespaces/[^/]+/pods")
@@ -46,6 +45,16 @@ _PODS: Final = re.compile(r"/api/v1/namespaces/[^/]+/pods")
 # blanks, and would go on to forward a port of the Pod, which no box does; without a Pod there is nobody to wait for.
 _HANDLERS: Final = "kubevirt.io = virt-handler"
 _DEPLOYMENTS: Final = re.compile(r"/apis/apps/v1/namespaces/([^/]+)/deployments/(virt-operator|virt-exportproxy)")
+
+
+class Player(Protocol):
+    """Plays objects of its own behind the door; it is asked from several threads."""
+
+    def takes(self, method: str, path: str) -> bool:
+        """Whether a request is its to answer."""
+
+    def answer(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
+        """Code and document of the answer."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +150,9 @@ def _deployment(namespace: str, name: str) -> dict[str, Any]:
 class PlayedFront:
     """The door; use as a context."""
 
-    def __init__(self, kubeconfig: Path, played: Played, jobs: PlayedJobs | None = None) -> None:
+    def __init__(self, kubeconfig: Path, played: Played, players: Sequence[Player] = ()) -> None:
         self._played = played
-        self._jobs = jobs
+        self._players = players
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         server = urlsplit(cluster["server"])
@@ -203,13 +212,16 @@ class PlayedFront:
                 await _body(request, reader)
                 writer.write(_response(200, answer))
                 await writer.drain()
-            elif self._jobs is not None and request.path.startswith("/apis/batch/v1/namespaces/"):
+            elif player := self._player_of(request):
                 body = await _body(request, reader)
-                code, document = await asyncio.to_thread(self._jobs.answer, request.method, request.path, body)
+                code, document = await asyncio.to_thread(player.answer, request.method, request.path, body)
                 writer.write(_response(code, document))
                 await writer.drain()
             else:
                 await self._hand_on(request, reader, writer)
+
+    def _player_of(self, request: Request) -> Player | None:
+        return next((each for each in self._players if each.takes(request.method, request.path)), None)
 
     async def _hand_on(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         context = self._bare if "authorization" in request.headers else self._admin

@@ -41,6 +41,10 @@ class PlayedJobs:
         self._jobs: dict[tuple[str, str], _Job] = {}
         self._lock = threading.Lock()
 
+    def takes(self, method: str, path: str) -> bool:
+        """Whether a request is about Jobs of one namespace."""
+        return path.startswith("/apis/batch/v1/namespaces/")
+
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
         """Code and document of the answer to a request for Jobs of one namespace."""
         match = _PATH.fullmatch(urlsplit(path).path)

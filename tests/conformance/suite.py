@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +112,22 @@ def first_line(text: str) -> str:
     return " ".join([*([begin] if begin else []), *telling[:1]])[:_LONGEST]
 
 
+class Teller:
+    """Keeps the results of a run, and prints each as it comes."""
+
+    def __init__(self) -> None:
+        self.results: list[SpecResult] = []
+        self._begun = time.monotonic()
+
+    def __call__(self, result: SpecResult) -> None:
+        self.results.append(result)
+        failure = f": {result.failure}" if result.is_failed else ""
+        minutes = (time.monotonic() - self._begun) / 60
+        print(
+            f"[{minutes:5.1f}] {result.state} {result.file}:{result.line} {result.seconds:.0f} s{failure}", flush=True
+        )
+
+
 def run_suite(
     binary: Path,
     target: Target,
@@ -120,17 +137,34 @@ def run_suite(
     told: Callable[[SpecResult], None],
 ) -> int:
     """Run the selected specs; the number of processes that failed. `told` hears of each spec as it ends."""
+    (directory / "config.json").write_text(json.dumps(dict(target.storage)))
+    # What fails is told by the specs themselves; collecting a cluster's logs after each would take longer than they do.
+    arguments = [str(binary), *_arguments(target, directory, selection)]
+    return run_binary(arguments, {"REPORTER_MAX_FAILS": "-1"}, directory, processes, told)
+
+
+def run_binary(
+    arguments: Sequence[str],
+    variables: Mapping[str, str],
+    directory: Path,
+    processes: int,
+    told: Callable[[SpecResult], None],
+) -> int:
+    """Run a test binary of Ginkgo's as several processes; the number of those that failed.
+
+    `variables` join the environment. `told` hears of each spec as it ends; logs go below `directory`.
+    """
 
     def hear(report: dict[str, Any]) -> None:
         keep_output(directory, report)
         if (result := result_of(report)) is not None:
             told(result)
 
-    (directory / "config.json").write_text(json.dumps(dict(target.storage)))
+    timed = [*arguments, f"-test.timeout={_HOURS}h", f"-ginkgo.timeout={_HOURS}h", "-ginkgo.no-color"]
     with SpecServer(hear) as server:
-        arguments = _arguments(binary, target, directory, selection)
         running = [
-            _start(arguments, directory, number, processes, server.address) for number in range(1, processes + 1)
+            _start([*timed, "-ginkgo.seed=1"], variables, directory, number, processes, server.address)
+            for number in range(1, processes + 1)
         ]
         server.watch([_alive(process) for process in running])
         try:
@@ -159,13 +193,8 @@ def keep_output(directory: Path, report: dict[str, Any]) -> None:
         file.write(f"== {report['LeafNodeText']}\n{written}\n{failure_text(report)}\n")
 
 
-def _arguments(binary: Path, target: Target, directory: Path, selection: Selection) -> list[str]:
+def _arguments(target: Target, directory: Path, selection: Selection) -> list[str]:
     return [
-        str(binary),
-        f"-test.timeout={_HOURS}h",
-        f"-ginkgo.timeout={_HOURS}h",
-        "-ginkgo.no-color",
-        "-ginkgo.seed=1",
         f"-kubeconfig={target.kubeconfig}",
         # Process 1 would look for it by itself, and tell the others nothing.
         f"-installed-namespace={target.namespace}",
@@ -178,11 +207,12 @@ def _arguments(binary: Path, target: Target, directory: Path, selection: Selecti
     ]
 
 
-def _start(arguments: list[str], directory: Path, number: int, total: int, host: str) -> subprocess.Popen[bytes]:
+def _start(
+    arguments: list[str], variables: Mapping[str, str], directory: Path, number: int, total: int, host: str
+) -> subprocess.Popen[bytes]:
     parallel = [f"-ginkgo.parallel.process={number}", f"-ginkgo.parallel.total={total}"]
     parallel += [f"-ginkgo.parallel.host={host}"] if total > 1 else []
-    # What fails is told by the specs themselves; collecting a cluster's logs after each would take longer than they do.
-    environment = {**os.environ, "REPORTER_MAX_FAILS": "-1", "GINKGO_PARALLEL_PROTOCOL": "HTTP"}
+    environment = {**os.environ, **variables, "GINKGO_PARALLEL_PROTOCOL": "HTTP"}
     with (directory / f"process-{number}.log").open("wb") as log:
         return subprocess.Popen(
             [*arguments, *parallel],

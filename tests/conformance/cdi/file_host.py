@@ -1,0 +1,122 @@
+"""The server from which CDI's tests import: the distribution's nginx, unpacked and not installed, on the node bridge.
+
+Started by the run once its box stands. The Service, its addresses and the ConfigMap of its certificate are objects of
+the box, with the names that the tests know. Touches one directory and the tests' cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from kvedge.kube.kube_client import KubeClient
+from tests.conformance.cdi.played_cdi import NAMESPACE
+from tests.support.certificate_files import FileAuthority
+from tests.support.unpacked_packages import unpack_packages
+from tests.support.waiting import wait_until
+
+_NAME: Final = "cdi-file-host"
+_CERTIFICATES: Final = "cdi-file-host-certs"
+# By what the tests call the ports.
+_PORTS: Final = {
+    "http-no-auth": 80,
+    "http-auth": 81,
+    "rate-limit": 82,
+    "tls": 443,
+    "tls-auth": 444,
+}
+# admin:password, as the tests have it; nginx's own scheme for words in the clear.
+_PASSWORDS: Final = "admin:{PLAIN}password\n"
+_CONFIGURATION: Final = """\
+daemon off;
+worker_processes 1;
+user root;
+pid {directory}/pid;
+error_log stderr warn;
+events {{ worker_connections 1024; }}
+http {{
+    access_log {directory}/access.log;
+    {temporary}
+    sendfile on;
+    root {images};
+    autoindex on;
+    autoindex_format json;
+    ssl_certificate {cert};
+    ssl_certificate_key {key};
+    server {{ listen {address}:80; rewrite ^/gcs-bucket/(.*)$ /$1 last; }}
+    server {{ listen {address}:81; auth_basic "auth test"; auth_basic_user_file {directory}/passwords; }}
+    server {{ listen {address}:82; limit_rate 100k; rewrite ^/gcs-bucket/(.*)$ /$1 last; }}
+    server {{ listen {address}:443 ssl; rewrite ^/gcs-bucket/(.*)$ /$1 last; }}
+    server {{ listen {address}:444 ssl; auth_basic "auth test"; auth_basic_user_file {directory}/passwords; }}
+}}
+"""
+_TEMPORARY: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+
+
+@contextlib.contextmanager
+def file_host(directory: Path, images: Path, address: str, client: KubeClient) -> Iterator[None]:
+    """Serve `images` at `address`, by the Service that the tests name, until the end of the context."""
+    directory.mkdir()
+    authority = FileAuthority(directory, "file-host")
+    names = [_NAME, f"{_NAME}.{NAMESPACE}", f"{_NAME}.{NAMESPACE}.svc"]
+    pair = authority.issue("server", hosts=names)
+    (directory / "passwords").write_text(_PASSWORDS)
+    configuration = directory / "nginx.conf"
+    configuration.write_text(
+        _CONFIGURATION.format(
+            directory=directory,
+            images=images,
+            temporary="\n    ".join(f"{name}_temp_path {directory}/{name};" for name in _TEMPORARY),
+            cert=pair.cert,
+            key=pair.key,
+            address=address,
+        )
+    )
+    with (directory / "nginx.log").open("wb") as log:
+        program = str(unpack_packages("nginx", "nginx") / "usr/sbin/nginx")
+        command = [program, "-c", str(configuration), "-p", str(directory), "-e", "stderr"]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        wait_until(lambda: process.poll() is not None or _listens(address), "nginx listens", 30)
+        assert process.poll() is None, (directory / "nginx.log").read_text()
+        _make_objects(client, address, authority.ca.read_text())
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _listens(address: str) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((address, _PORTS["tls-auth"])) == 0
+
+
+def _make_objects(client: KubeClient, address: str, authority: str) -> None:
+    ports = [{"name": name, "port": port} for name, port in _PORTS.items()]
+    metadata = {"name": _NAME, "namespace": NAMESPACE, "labels": {"cdi.kubevirt.io/testing": ""}}
+    core = f"/api/v1/namespaces/{NAMESPACE}"
+    client.request("POST", f"{core}/services", _object("v1", "Service", metadata, spec={"ports": ports}))
+    labels = {"kubernetes.io/service-name": _NAME}
+    client.request(
+        "POST",
+        f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices",
+        _object(
+            "discovery.k8s.io/v1",
+            "EndpointSlice",
+            {"name": f"{_NAME}-played", "namespace": NAMESPACE, "labels": labels},
+            addressType="IPv4",
+            endpoints=[{"addresses": [address]}],
+            ports=ports,
+        ),
+    )
+    data = {"tls.crt": authority}
+    named = {"name": _CERTIFICATES, "namespace": NAMESPACE}
+    client.request("POST", f"{core}/configmaps", _object("v1", "ConfigMap", named, data=data))
+
+
+def _object(version: str, kind: str, metadata: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
