@@ -16,7 +16,7 @@ import re
 import ssl
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -72,13 +72,15 @@ class Played:
     """What the door answers by itself; `handlers` are the Pods of virt-handler.
 
     With `bridge_for_masquerade` new VMs have bridge bindings where they ask for masquerade: most specs that do test
-    something else. A run says so in its table, as its count is no longer that of the specs as they are. Without
-    `workloads` the server has Kubernetes' own, and answers for them.
+    something else. A run says so in its table, as its count is no longer that of the specs as they are. With
+    `pods_once` Pods that a kubelet would start again run once, as a box has no others. Without `workloads` the server
+    has Kubernetes' own, and answers for them.
     """
 
     handlers: Sequence[dict[str, Any]] = ()
     workloads: bool = True
     bridge_for_masquerade: bool = False
+    pods_once: bool = False
 
     def answer(self, method: str, path: str) -> dict[str, Any] | None:
         """The answer to a request that is not the box's, or None."""
@@ -95,9 +97,12 @@ class Played:
                     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
         return None
 
-    def changes(self, method: str, path: str) -> bool:
-        """Whether the body of such a request may be changed."""
-        return self.bridge_for_masquerade and method == "POST" and bool(_MACHINES.fullmatch(path.partition("?")[0]))
+    def change_of(self, method: str, path: str) -> Callable[[bytes], bytes] | None:
+        """What is done to the body of such a request, if anything."""
+        bare = path.partition("?")[0]
+        if self.bridge_for_masquerade and method == "POST" and _MACHINES.fullmatch(bare):
+            return with_bridges
+        return with_one_run if self.pods_once and method == "POST" and _PODS.fullmatch(bare) else None
 
 
 def with_bridges(body: bytes) -> bytes:
@@ -109,6 +114,13 @@ def with_bridges(body: bytes) -> bytes:
     for interface in devices.get("interfaces") or ():
         if interface.pop("masquerade", None) is not None:
             interface["bridge"] = {}
+    return json.dumps(document).encode()
+
+
+def with_one_run(body: bytes) -> bytes:
+    """A Pod that is never started again."""
+    document = json.loads(body)
+    document["spec"]["restartPolicy"] = "Never"
     return json.dumps(document).encode()
 
 
@@ -227,8 +239,8 @@ class PlayedFront:
         context = self._bare if "authorization" in request.headers else self._admin
         upstream_reader, upstream_writer = await asyncio.open_connection(*self._target, ssl=context)
         try:
-            if self._played.changes(request.method, request.path):
-                body = with_bridges(await _body(request, reader))
+            if change := self._played.change_of(request.method, request.path):
+                body = change(await _body(request, reader))
                 upstream_writer.write(one_request_head(request, len(body)) + body)
             else:
                 upstream_writer.write(one_request_head(request))

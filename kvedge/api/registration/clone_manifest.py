@@ -19,7 +19,9 @@ NAME: Final = "kvedge-clones"
 # Everything else about a DataVolume waits for nobody; a token that its user has written is taken away.
 _COPIES: Final[JsonObject] = {
     "name": "copies-a-claim",
-    "expression": "(has(object.spec.source) && has(object.spec.source.pvc)) || has(object.spec.sourceRef)"
+    # A spec may be missing: that is the validator's to say, and an expression that fails would say it in its own words.
+    "expression": "(has(object.spec) && ((has(object.spec.source) && has(object.spec.source.pvc))"
+    " || has(object.spec.sourceRef)))"
     f" || (has(object.metadata.annotations) && '{CLONE_TOKEN}' in object.metadata.annotations)",
 }
 

@@ -5,12 +5,9 @@ Called by data_volume_loop.py. Reads informers, and the API server for snapshots
 
 from __future__ import annotations
 
-from typing import Final
-
 from kvedge.controller.datavolumes.claim_plan import ClaimProblem
-from kvedge.controller.datavolumes.data_volume_view import (
-    SourceSeen,
-)
+from kvedge.controller.datavolumes.data_volume_status import WITHOUT_SOURCE
+from kvedge.controller.datavolumes.data_volume_view import SourceSeen
 from kvedge.controller.datavolumes.granted_clones import GrantedClones
 from kvedge.controller.datavolumes.snapshot_sources import see_snapshot
 from kvedge.controller.vmi_claims import vmis_of
@@ -20,8 +17,6 @@ from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.types.data_volumes import DataSource, DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
-
-_WITHOUT_SOURCE: Final = "CloneWithoutSource"
 
 
 def source_key(dv: DataVolume) -> tuple[str, str] | None:
@@ -88,7 +83,7 @@ class CloneSources:
             return SourceSeen(problem=ClaimProblem("CloneValidationFailed", problem))
         claim = self._claims.get(namespace, name)
         if claim is None:
-            return SourceSeen(problem=ClaimProblem(_WITHOUT_SOURCE, f"The source pvc {name} doesn't exist"))
+            return SourceSeen(problem=ClaimProblem(WITHOUT_SOURCE, f"The source pvc {name} doesn't exist"))
         return SourceSeen(claim=claim, writer=self._writer(claim))
 
     def _writer(self, claim: PersistentVolumeClaim) -> str:

@@ -22,6 +22,8 @@ PENDING: Final = "Pending"
 WAITING: Final = "WaitForFirstConsumer"
 # Its claim is filled by its driver or by a populator, as soon as a Pod uses it.
 PENDING_POPULATION: Final = "PendingPopulation"
+# There is nothing to copy yet.
+WITHOUT_SOURCE: Final = "CloneWithoutSource"
 NO_PROGRESS: Final = "N/A"
 DONE: Final = "100.0%"
 
@@ -171,4 +173,6 @@ def _clone_text(dv: DataVolume) -> str:
 def _why_unready(outlook: Outlook) -> str:
     if outlook.running.status == "True":
         return "TransferRunning"
+    if outlook.bound.reason == WITHOUT_SOURCE:
+        return WITHOUT_SOURCE
     return outlook.running.reason if outlook.phase == FAILED else ""

@@ -6,6 +6,7 @@ Called by `clone_sources` and by the plan of DataVolumes. Reads the API server.
 from __future__ import annotations
 
 from kvedge.controller.datavolumes.claim_plan import ClaimProblem
+from kvedge.controller.datavolumes.data_volume_status import WITHOUT_SOURCE
 from kvedge.controller.datavolumes.data_volume_view import SourceSeen
 from kvedge.controller.datavolumes.storage_facts.named_snapshots import find_snapshot
 from kvedge.kube.errors import Forbidden, NotFound
@@ -33,7 +34,7 @@ def see_snapshot(client: KubeClient, namespace: str, name: str, into: str) -> So
         return SourceSeen(problem=ClaimProblem("CloneValidationFailed", text))
     found = find_snapshot(client, namespace, name)
     if found is None or found.metadata.deletion_timestamp is not None:
-        return SourceSeen(problem=ClaimProblem("CloneWithoutSource", f"The source snapshot {name} doesn't exist"))
+        return SourceSeen(problem=ClaimProblem(WITHOUT_SOURCE, f"The source snapshot {name} doesn't exist"))
     if not found.status.ready_to_use or found.status.restore_size is None:
         error = found.status.error
         why = f": {error.message}" if error is not None and error.message else ""

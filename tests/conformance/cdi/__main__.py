@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -67,6 +68,15 @@ def _box(scratch: Path, directory: Path, image: str) -> Iterator[Box]:
         box.remove()
 
 
+def _write_manifests(source: Path, target: Path) -> None:
+    """The tests' manifests, and below `out/` those that CDI's build makes of templates."""
+    shutil.copytree(source, target)
+    (target / "out").mkdir()
+    for template in (source / "templates").glob("*.in"):
+        text = template.read_text().replace("{{ .Namespace }}", NAMESPACE)
+        (target / "out" / template.stem).write_text(text)
+
+
 def run(selection: Selection, processes: int, directory: Path) -> list[SpecResult]:
     """The results of the selected specs on a box of their own, whose logs stay in `directory`."""
     teller = Teller()
@@ -77,14 +87,14 @@ def run(selection: Selection, processes: int, directory: Path) -> list[SpecResul
         images, work = made_images(checkout), scratch / "work"
         work.mkdir()
         (work / "images").symlink_to(images)
-        (work / "manifests").symlink_to(checkout / "tests/manifests")
+        _write_manifests(checkout / "tests/manifests", work / "manifests")
         client = stack.enter_context(_box(scratch, directory, image)).client
         client.request(
             "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         )
         client.request("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", controller_pod(image))
         stack.enter_context(file_host(scratch / "file-host", images, _NODE_BRIDGE, client))
-        front = PlayedFront(scratch / "data/kubeconfig", Played(), [PlayedCdi(asking(client))])
+        front = PlayedFront(scratch / "data/kubeconfig", Played(pods_once=True), [PlayedCdi(asking(client))])
         stack.enter_context(front)
         kubeconfig = stack.enter_context(http2_door(scratch / "door", front))
         arguments = [

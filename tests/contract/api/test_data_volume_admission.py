@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.kube.errors import KubeError
+from kvedge.kube.errors import Invalid, KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.types.data_volumes import DataSource, DataVolume
 
@@ -29,6 +29,14 @@ def test_a_data_volume_that_cannot_be_filled_is_refused_with_its_field(admin: Ku
     with pytest.raises(KubeError, match=r"Missing Data volume source") as refused:
         make(admin, DataVolume, "never", {"source": {}, "storage": STORAGE})
     assert [cause.field for cause in refused.value.causes] == ["spec.source"]
+
+
+def test_a_data_volume_without_a_spec_is_refused_with_that_field(admin: KubeClient) -> None:
+    kind = DataVolume.KIND
+    document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "bare"}}
+    with pytest.raises(Invalid) as refused:
+        admin.request("POST", kind.path("default"), document)
+    assert "spec" in [cause.field for cause in refused.value.causes]
 
 
 def test_a_data_volume_keeps_its_spec_and_takes_labels(admin: KubeClient) -> None:

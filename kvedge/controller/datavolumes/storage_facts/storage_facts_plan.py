@@ -6,7 +6,8 @@ done.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -35,6 +36,9 @@ from kvedge.resources.types.storage import (
 )
 
 _READY: Final = "Ready"
+_CONSUMABLE: Final = (_READY, "DataSource is ready to be consumed")
+# What CDI copies from a source to its DataSource: by these labels a VM finds its instance type.
+_TOLD_LABELS: Final = re.compile(r"(?:[\w.]+\.)?kubevirt\.io/[\w.-]+$")
 
 
 def profile_status(storage_class: StorageClass, profile: StorageProfile) -> StorageProfileStatus:
@@ -86,18 +90,25 @@ def plan_data_source(
     snapshot_of: Callable[[str, str], VolumeSnapshot | None],
     now: datetime,
 ) -> JsonObject:
-    """The patch of a DataSource; `other` gives the one of a name in its namespace, `claim_of` a claim,
+    """The patch of a DataSource, which also gets KubeVirt's labels of what it points at; `other` gives the one of a name in its namespace, `claim_of` a claim,
     `snapshot_of` a VolumeSnapshot.
     """
     source, problem = _resolve(item, other)
+    labels: Mapping[str, str] = {}
     if problem is None:
-        problem = _judge(item, source, claim_of, snapshot_of)
+        problem, labels = _judge(item, source, claim_of, snapshot_of)
     condition = CdiCondition(type=_READY, status="False", reason=problem[0], message=problem[1])
     if problem[0] == _READY:
         condition.status = "True"
-    status = DataSourceStatus(source=source, conditions=[date_condition(item.status.conditions, condition, now)])
-    body = merge_difference(encode(item.status), encode(status))
-    return {"status": body} if body else {}
+    # Ready of another source is another fact, and has a time of its own.
+    before = item.status.conditions if item.status.source == source else []
+    status = DataSourceStatus(source=source, conditions=[date_condition(before, condition, now)])
+    change = merge_difference(encode(item.status), encode(status))
+    body: JsonObject = {"status": change} if change else {}
+    told = {name: text for name, text in labels.items() if _TOLD_LABELS.match(name)}
+    if any(item.metadata.labels.get(name) != text for name, text in told.items()):
+        body["metadata"] = {"labels": dict(told)}
+    return body
 
 
 def _resolve(
@@ -124,29 +135,31 @@ def _judge(
     source: DataSourceSource,
     claim_of: Callable[[str, str], PersistentVolumeClaim | None],
     snapshot_of: Callable[[str, str], VolumeSnapshot | None],
-) -> tuple[str, str]:
+) -> tuple[tuple[str, str], Mapping[str, str]]:
+    """Reason and message, and what labels the source has that is ready."""
     if source.snapshot is not None:
         return _judge_snapshot(item, source.snapshot, snapshot_of)
     if source.pvc is None:
-        return "NoSource", "No source PVC set"
+        return ("NoSource", "No source PVC set"), {}
     namespace = source.pvc.namespace or item.metadata.namespace
     claim = claim_of(namespace, source.pvc.name)
     if claim is None:
-        return "NotFound", f"PVC {namespace}/{source.pvc.name} not found"
+        return ("NotFound", f"PVC {namespace}/{source.pvc.name} not found"), {}
     if not is_populated(claim):
         phase = claim.metadata.annotations.get(POD_PHASE)
         # A DataVolume's claim has its name.
-        return "ImportInProgress" if phase else "Pending", f"DataVolume {claim.metadata.name} is not done"
-    return _READY, "DataSource is ready to be consumed"
+        reason = "ImportInProgress" if phase else "Pending"
+        return (reason, f"DataVolume {claim.metadata.name} is not done"), {}
+    return _CONSUMABLE, claim.metadata.labels
 
 
 def _judge_snapshot(
     item: DataSource, named: ObjectName, snapshot_of: Callable[[str, str], VolumeSnapshot | None]
-) -> tuple[str, str]:
+) -> tuple[tuple[str, str], Mapping[str, str]]:
     namespace = named.namespace or item.metadata.namespace
     found = snapshot_of(namespace, named.name)
     if found is None:
-        return "NotFound", f"VolumeSnapshot {namespace}/{named.name} not found"
+        return ("NotFound", f"VolumeSnapshot {namespace}/{named.name} not found"), {}
     if not found.status.ready_to_use:
-        return "SnapshotNotReady", f"VolumeSnapshot {namespace}/{named.name} is not ready to use"
-    return _READY, "DataSource is ready to be consumed"
+        return ("SnapshotNotReady", f"VolumeSnapshot {namespace}/{named.name} is not ready to use"), {}
+    return _CONSUMABLE, found.metadata.labels

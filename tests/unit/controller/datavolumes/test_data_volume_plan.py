@@ -435,6 +435,13 @@ def golden(size: str = "1Gi") -> PersistentVolumeClaim:
     )  # fmt: skip
 
 
+def test_a_copy_of_nothing_says_so_where_its_readiness_is_told() -> None:
+    problem = ClaimProblem("CloneWithoutSource", "The source pvc golden doesn't exist")
+    plan = plan_of(DataVolumeView(data_volume(CLONE), source=SourceSeen(problem=problem), storage=STORAGE))
+    assert condition_of(plan, "Bound") == ("False", "CloneWithoutSource", "The source pvc golden doesn't exist")
+    assert condition_of(plan, "Ready")[:2] == ("False", "CloneWithoutSource")
+
+
 def test_a_copy_waits_while_its_source_is_written() -> None:
     dv = data_volume(CLONE)
     plan = plan_of(DataVolumeView(dv, claim_for(dv), source=SourceSeen(golden(), writer="a VM writes it")))

@@ -1,20 +1,24 @@
-"""What kvedge writes into StorageProfiles and the CDIConfig: nothing that has no effect."""
+"""What kvedge writes into StorageProfiles and the CDIConfig, nothing that has no effect, and into DataSources."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from kvedge.controller.datavolumes.storage_facts.storage_facts_plan import plan_config, plan_profile
+from kvedge.controller.datavolumes.storage_facts.storage_facts_plan import plan_config, plan_data_source, plan_profile
+from kvedge.resources.codec import decode
 from kvedge.resources.meta import LocalObjectReference, ObjectMeta
 from kvedge.resources.types.data_volumes import (
     CdiConfig,
     CdiConfigSpec,
     CdiConfigStatus,
+    DataSource,
+    DataSourceStatus,
     ImportProxy,
     StorageProfile,
     StorageProfileSpec,
 )
-from kvedge.resources.types.storage import StorageClass
+from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -36,3 +40,40 @@ def test_a_configs_status_tells_of_no_setting_without_effect_and_forgets_one_tha
     status = plan_config(CdiConfig(spec=spec, status=told), "https://proxy.example", "")["status"]
     assert status.pop("scratchSpaceStorageClass") is None
     assert status.keys() == {"uploadProxyURL", "filesystemOverhead", "preallocation"}
+
+
+def golden(name: str, **labels: str) -> PersistentVolumeClaim:
+    return PersistentVolumeClaim(metadata=ObjectMeta(name=name, namespace="ns", labels=labels))
+
+
+def data_source(claim: str, **labels: str) -> DataSource:
+    return decode(
+        DataSource,
+        {
+            "metadata": {"name": "debian", "namespace": "ns", "labels": labels},
+            "spec": {"source": {"pvc": {"name": claim}}},
+        },
+    )
+
+
+def plan(item: DataSource, claim: PersistentVolumeClaim | None, now: datetime = NOW) -> dict[str, Any]:
+    return plan_data_source(item, lambda _: None, lambda *_: claim, lambda *_: None, now)
+
+
+def test_a_data_source_has_kubevirts_labels_of_the_claim_that_it_points_at() -> None:
+    wanted = {"instancetype.kubevirt.io/default-preference": "debian", "kubevirt.io/size": "small"}
+    claim = golden("disk", **wanted, app="golden", **{"evilkubevirt.io/x": "y"})
+    item = data_source("disk", team="a", **{"kubevirt.io/size": "large"})
+    assert plan(item, claim)["metadata"] == {"labels": wanted}
+    assert "metadata" not in plan(data_source("disk", **wanted), claim)
+    assert "metadata" not in plan(item, None)
+
+
+def test_being_ready_of_another_claim_has_a_time_of_its_own() -> None:
+    item = data_source("disk")
+    item.status = decode(DataSourceStatus, plan(item, golden("disk"))["status"])
+    later = NOW + timedelta(hours=1)
+    assert plan(item, golden("disk"), later) == {}
+    item.spec = data_source("other").spec
+    (condition,) = plan(item, golden("other"), later)["status"]["conditions"]
+    assert condition["lastTransitionTime"] == "2026-01-01T01:00:00Z"
