@@ -94,7 +94,7 @@ def write_job_image(path: Path, name: str, programs: Mapping[str, str] = PROGRAM
     entries += [file(name.lstrip("/"), Path(name).read_bytes(), 0o755) for name in libraries]
     entries += [file(name, Path(place).read_bytes(), 0o755) for place, name in programs.items()]
     entries.append(file("bin/busybox", Path("/bin/busybox").read_bytes(), 0o755))
-    entries += [link(f"bin/{applet}", "busybox") for applet in _APPLETS]
+    entries += [link(f"bin/{applet}", "busybox") for applet in _APPLETS if f"bin/{applet}" not in programs.values()]
     # Some specs name the place of GNU's, which alone knows its archives of sparse files; others look on the PATH.
     entries.append(link("bin/tar", "/usr/bin/tar"))
     entries.append(file("bin/ncat", _NCAT, 0o755))

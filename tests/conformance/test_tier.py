@@ -263,9 +263,9 @@ def test_a_request_that_is_handed_on_is_the_last_on_its_connection_unless_it_upg
 
 def test_masquerade_becomes_a_bridge_only_where_it_was_asked_for() -> None:
     path = "/apis/kubevirt.io/v1/namespaces/some/virtualmachines"
-    assert not Played().changes("POST", path)
-    assert Played(bridge_for_masquerade=True).changes("POST", path)
-    assert not Played(bridge_for_masquerade=True).changes("GET", path)
+    assert not Played().change_of("POST", path)
+    assert Played(bridge_for_masquerade=True).change_of("POST", path)
+    assert not Played(bridge_for_masquerade=True).change_of("GET", path)
     interfaces = [{"name": "default", "masquerade": {}}, {"name": "other", "sriov": {}}]
     spec = {"domain": {"devices": {"interfaces": interfaces}}}
     changed = [{"name": "default", "bridge": {}}, {"name": "other", "sriov": {}}]

@@ -25,29 +25,38 @@ _LOCAL_AUTHORITIES: Final = Path("/usr/local/share/ca-certificates")
 @contextlib.contextmanager
 def tier_registry(folder: Path, host: str) -> Iterator[None]:
     """Serve the images at `host`; blobs, certificate and log are below `folder`."""
+    with running_registry(folder, host, REGISTRY_PORT, [host]):
+        for guest in GUESTS:
+            _push(image_prefix(host), build_named_guest(guest), guest.images)
+        yield
+
+
+@contextlib.contextmanager
+def running_registry(folder: Path, address: str, port: int, hosts: Sequence[str]) -> Iterator[Path]:
+    """A registry without images, whose certificate names `hosts`; the file of its authority, which this machine
+    believes meanwhile. It takes pushes at the address itself.
+    """
     folder.mkdir()
-    address = f"{host}:{REGISTRY_PORT}"
+    bound = f"{address}:{port}"
     # A run on a box and one on a cluster may go on at a time.
-    believed = _LOCAL_AUTHORITIES / f"kvedge-conformance-{host}.crt"
+    believed = _LOCAL_AUTHORITIES / f"kvedge-conformance-{address}.crt"
     authority = FileAuthority(folder, "conformance")
-    pair = authority.issue("registry", hosts=[host])
+    pair = authority.issue("registry", hosts=[address, *hosts])
     config = {
         "version": 0.1,
         "storage": {"filesystem": {"rootdirectory": str(folder / "blobs")}},
-        "http": {"addr": address, "tls": {"certificate": str(pair.cert), "key": str(pair.key)}},
+        "http": {"addr": bound, "tls": {"certificate": str(pair.cert), "key": str(pair.key)}},
     }
     (folder / "config.yml").write_text(yaml.safe_dump(config))
     with (folder / "log").open("wb") as log:
         command = ["docker-registry", "serve", str(folder / "config.yml")]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        wait_until(lambda: process.poll() is not None or _answers(address, authority.ca), "the registry answers", 30)
+        wait_until(lambda: process.poll() is not None or _answers(bound, authority.ca), "the registry answers", 30)
         assert process.poll() is None, (folder / "log").read_text()
-        for guest in GUESTS:
-            _push(image_prefix(host), build_named_guest(guest), guest.images)
         _LOCAL_AUTHORITIES.mkdir(parents=True, exist_ok=True)
         believed.write_bytes(authority.ca.read_bytes())
-        yield
+        yield authority.ca
     finally:
         believed.unlink(missing_ok=True)
         process.terminate()
@@ -59,9 +68,13 @@ def _push(prefix: str, disk: Path, images: Sequence[str]) -> None:
         archive = Path(scratch) / "image.tar"
         write_disk_image(archive, disk)
         for image in images:
-            command = ["skopeo", "copy", "-q", "--insecure-policy", "--dest-tls-verify=false"]
-            command += [f"oci-archive:{archive}", f"docker://{prefix}/{image}:{TAG}"]
-            subprocess.run(command, check=True)
+            push_archive(archive, f"{prefix}/{image}:{TAG}")
+
+
+def push_archive(archive: Path, name: str) -> None:
+    """Push an OCI archive's image into a registry of this machine's."""
+    command = ["skopeo", "copy", "-q", "--insecure-policy", "--dest-tls-verify=false"]
+    subprocess.run([*command, f"oci-archive:{archive}", f"docker://{name}"], check=True)
 
 
 def _answers(address: str, authority: Path) -> bool:

@@ -24,7 +24,8 @@ from tests.conformance.cdi.file_host import file_host
 from tests.conformance.cdi.images import made_images
 from tests.conformance.cdi.known_specs import CANNOT_APPLY
 from tests.conformance.cdi.played_cdi import NAMESPACE, PlayedCdi, controller_pod
-from tests.conformance.guests import image_prefix
+from tests.conformance.cdi.registry_host import REGISTRY, registry_host
+from tests.conformance.guests import TAG, image_prefix
 from tests.conformance.http2_door import http2_door
 from tests.conformance.job_image import PROGRAMS, write_job_image
 from tests.conformance.known_specs import Place, patterns
@@ -39,7 +40,10 @@ _BINARY: Final = "tests/tests.test"
 # No other test of this machine has these addresses. The first one is the node bridge's.
 _POD_CIDR: Final = "10.93.129.0/24"
 _NODE_BRIDGE: Final = "10.93.129.1"
-_TOOLS: Final = {"/usr/bin/qemu-img": "bin/qemu-img"}
+# What busybox has not, or otherwise.
+_TOOLS: Final = {f"/usr/bin/{name}": f"bin/{name}" for name in ("cut", "du", "ls", "qemu-img", "stat", "tr")}
+# Some commands of the tests are bash's.
+_SHELL: Final = {"/usr/bin/bash": "bin/sh"}
 
 
 def missing() -> str:
@@ -58,7 +62,7 @@ def _box(scratch: Path, directory: Path, image: str) -> Iterator[Box]:
     box.data_dir.mkdir()
     try:
         archive = scratch / "image.tar"
-        write_job_image(archive, image, PROGRAMS | _TOOLS)
+        write_job_image(archive, image, PROGRAMS | _TOOLS | _SHELL)
         box.import_image(archive, image)
         box.start()
         yield box
@@ -81,7 +85,7 @@ def run(selection: Selection, processes: int, directory: Path) -> list[SpecResul
     """The results of the selected specs on a box of their own, whose logs stay in `directory`."""
     teller = Teller()
     checkout = Path(os.environ[CHECKOUT]).resolve()
-    image = f"{image_prefix(_NODE_BRIDGE)}/cdi-importer:devel"
+    image = f"{image_prefix(_NODE_BRIDGE)}/cdi-importer:{TAG}"
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kvedge-cdi-", dir="/var/tmp")))
         images, work = made_images(checkout), scratch / "work"
@@ -94,6 +98,7 @@ def run(selection: Selection, processes: int, directory: Path) -> list[SpecResul
         )
         client.request("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", controller_pod(image))
         stack.enter_context(file_host(scratch / "file-host", images, _NODE_BRIDGE, client))
+        stack.enter_context(registry_host(scratch / "registry", images, _NODE_BRIDGE, client))
         front = PlayedFront(scratch / "data/kubeconfig", Played(pods_once=True), [PlayedCdi(asking(client))])
         stack.enter_context(front)
         kubeconfig = stack.enter_context(http2_door(scratch / "door", front))
@@ -101,6 +106,8 @@ def run(selection: Selection, processes: int, directory: Path) -> list[SpecResul
             f"-kubeconfig={kubeconfig}",
             f"-kubectl-path={found_tool('kubectl')}",
             f"-cdi-namespace={NAMESPACE}",
+            f"-docker-prefix={REGISTRY}",
+            f"-docker-tag={TAG}",
             "-snapshot-sc=kvedge",
             "-block-sc=kvedge",
             *selection.arguments,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,6 @@ from tests.support.unpacked_packages import unpack_packages
 from tests.support.waiting import wait_until
 
 _NAME: Final = "cdi-file-host"
-_CERTIFICATES: Final = "cdi-file-host-certs"
 # By what the tests call the ports.
 _PORTS: Final = {
     "http-no-auth": 80,
@@ -83,7 +82,7 @@ def file_host(directory: Path, images: Path, address: str, client: KubeClient) -
     try:
         wait_until(lambda: process.poll() is not None or _listens(address), "nginx listens", 30)
         assert process.poll() is None, (directory / "nginx.log").read_text()
-        _make_objects(client, address, authority.ca.read_text())
+        make_host(client, _NAME, address, {name: (port, port) for name, port in _PORTS.items()}, authority.ca)
         yield
     finally:
         process.terminate()
@@ -95,26 +94,32 @@ def _listens(address: str) -> bool:
         return probe.connect_ex((address, _PORTS["tls-auth"])) == 0
 
 
-def _make_objects(client: KubeClient, address: str, authority: str) -> None:
-    ports = [{"name": name, "port": port} for name, port in _PORTS.items()]
-    metadata = {"name": _NAME, "namespace": NAMESPACE, "labels": {"cdi.kubevirt.io/testing": ""}}
+def make_host(
+    client: KubeClient, name: str, address: str, ports: Mapping[str, tuple[int, int]], authority: Path
+) -> None:
+    """The Service of a server outside of the box, and the ConfigMap with the certificate that it is known by.
+
+    `ports` are the Service's and the server's, by their names.
+    """
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": {"cdi.kubevirt.io/testing": ""}}
     core = f"/api/v1/namespaces/{NAMESPACE}"
-    client.request("POST", f"{core}/services", _object("v1", "Service", metadata, spec={"ports": ports}))
-    labels = {"kubernetes.io/service-name": _NAME}
+    served = [{"name": text, "port": port, "targetPort": target} for text, (port, target) in ports.items()]
+    client.request("POST", f"{core}/services", _object("v1", "Service", metadata, spec={"ports": served}))
+    labels = {"kubernetes.io/service-name": name}
     client.request(
         "POST",
         f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices",
         _object(
             "discovery.k8s.io/v1",
             "EndpointSlice",
-            {"name": f"{_NAME}-played", "namespace": NAMESPACE, "labels": labels},
+            {"name": f"{name}-played", "namespace": NAMESPACE, "labels": labels},
             addressType="IPv4",
             endpoints=[{"addresses": [address]}],
-            ports=ports,
+            ports=[{"name": text, "port": target} for text, (_, target) in ports.items()],
         ),
     )
-    data = {"tls.crt": authority}
-    named = {"name": _CERTIFICATES, "namespace": NAMESPACE}
+    data = {"tls.crt": authority.read_text()}
+    named = {"name": f"{name}-certs", "namespace": NAMESPACE}
     client.request("POST", f"{core}/configmaps", _object("v1", "ConfigMap", named, data=data))
 
 

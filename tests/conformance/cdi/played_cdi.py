@@ -12,6 +12,7 @@ import re
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from kvedge.kube.errors import Conflict
 from kvedge.resources.codec import JsonObject
 from tests.conformance.played_jobs import Ask
 
@@ -47,8 +48,15 @@ class PlayedCdi:
             return 200, {**kinds, "resources": [*kinds["resources"], _RESOURCE]}
         config = dict(self._asked("GET", _CONFIG))
         if method == "PUT":
-            config["spec"] = json.loads(body).get("spec", {}).get("config") or {}
-            config = dict(self._asked("PUT", _CONFIG, config))
+            given = json.loads(body)
+            config["spec"] = given.get("spec", {}).get("config") or {}
+            config["metadata"]["resourceVersion"] = given["metadata"].get("resourceVersion", "")
+            try:
+                config = dict(self._asked("PUT", _CONFIG, config))
+            except Conflict as error:
+                # The tests read it again, and go on.
+                return 409, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Conflict",
+                             "code": 409, "message": str(error)}  # fmt: skip
         found = _played(config)
         if bare.endswith("/cdis"):
             listed = {"kind": "CDIList", "apiVersion": found["apiVersion"], "metadata": {"resourceVersion": "1"}}
