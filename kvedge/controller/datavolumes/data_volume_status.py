@@ -123,6 +123,9 @@ def phase_event(dv: DataVolume, phase: str) -> Told | None:
             SUCCEEDED: f"Successfully cloned from {source}",
             FAILED: f"Cloning from {source} failed",
         }
+    elif word == "Population":
+        text = f"PVC {name} successfully populated by {_populator(dv)}"
+        return Told("ExternalPopulationSucceeded", text) if phase == SUCCEEDED else None
     elif word == "Upload":
         texts = {
             "UploadScheduled": f"Upload into {name} scheduled",
@@ -154,8 +157,17 @@ def _word(dv: DataVolume) -> str:
     source = dv.spec.source
     if source is not None and source.upload is not None:
         return "Upload"
+    if source is None and dv.spec.source_ref is None and _populator(dv):
+        return "Population"
     copies = source is not None and (source.pvc is not None or source.snapshot is not None)
     return "Clone" if copies or dv.spec.source_ref is not None else "Import"
+
+
+def _populator(dv: DataVolume) -> str:
+    """The name of what somebody else fills the claim from; empty where its worker fills it."""
+    target = dv.spec.storage or dv.spec.pvc
+    named = None if target is None else target.data_source_ref or target.data_source
+    return "" if named is None else str(named.get("name", ""))
 
 
 def _clone_text(dv: DataVolume) -> str:

@@ -503,6 +503,17 @@ def test_a_phase_is_told_once() -> None:
     assert texts[0] == ("ImportInProgress", "Import into disk in progress")
 
 
+def test_a_claim_that_somebody_else_fills_is_told_in_those_words() -> None:
+    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "monday"}
+    asked = {"resources": {"requests": {"storage": "1Gi"}}, "dataSource": source}
+    dv = data_volume({"source": None, "storage": asked})
+    plan = plan_of(DataVolumeView(dv, claim_for(dv, **{names.POD_PHASE: "Succeeded"}), storage=STORAGE))
+    assert status_of(plan)["phase"] == "Succeeded"
+    told = {told.reason: told.message for told in plan.told}
+    assert told["ExternalPopulationSucceeded"] == "PVC disk successfully populated by monday"
+    assert "Population Complete" in told.values()
+
+
 def test_a_data_volume_that_goes_makes_nothing() -> None:
     dv = data_volume(deletionTimestamp="2026-01-01T00:00:00Z")
     assert plan_of(DataVolumeView(dv, storage=STORAGE)).actions == ()
