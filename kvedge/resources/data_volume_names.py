@@ -24,6 +24,8 @@ EXTERNAL_POPULATION: Final = f"{_PREFIX}externalPopulation"
 RETAIN_POD: Final = f"{_PREFIX}storage.pod.retainAfterCompletion"
 # On a claim, by the controller: what virtctl and users' tools read.
 CONTENT_TYPE: Final = f"{_PREFIX}storage.contentType"
+# The UID of the DataVolume that a claim was made for; a claim that was there before it has none.
+CREATED_FOR: Final = f"{_PREFIX}createdForDataVolume"
 UPLOAD_TARGET: Final = f"{_PREFIX}storage.upload.target"
 POD_PHASE: Final = f"{_PREFIX}storage.pod.phase"
 POD_READY: Final = f"{_PREFIX}storage.pod.ready"

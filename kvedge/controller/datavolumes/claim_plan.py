@@ -20,6 +20,7 @@ from kvedge.resources.data_volume_names import (
     ARCHIVE_CONTENT,
     BIND_IMMEDIATELY,
     CONTENT_TYPE,
+    CREATED_FOR,
     DEFAULT_CLASS,
     DEFAULT_VIRT_CLASS,
     KUBEVIRT_CONTENT,
@@ -145,7 +146,7 @@ def _metadata(dv: DataVolume) -> ObjectMeta:
         name=meta.name,
         namespace=meta.namespace,
         labels={**meta.labels, APP_LABEL: APP},
-        annotations={**passed, **claim_annotations(dv)},
+        annotations={**passed, **claim_annotations(dv), CREATED_FOR: meta.uid},
         owner_references=[owner_reference(dv)],
     )
 

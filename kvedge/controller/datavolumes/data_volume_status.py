@@ -62,7 +62,7 @@ def next_status(dv: DataVolume, outlook: Outlook, now: datetime) -> DataVolumeSt
     progress = outlook.progress or dv.status.progress or NO_PROGRESS
     if outlook.phase == SUCCEEDED:
         progress = DONE
-    ready = State("True") if outlook.phase == SUCCEEDED else State("False", _why_unready(outlook))
+    ready = State("True") if outlook.phase == SUCCEEDED else _say_unready(outlook)
     conditions = list(dv.status.conditions)
     for type_, state in ((BOUND, outlook.bound), (READY, ready), (RUNNING, outlook.running)):
         made = CdiCondition(type=type_, status=state.status, reason=state.reason, message=state.message)
@@ -90,6 +90,8 @@ def tell_changes(dv: DataVolume, outlook: Outlook) -> list[Told]:
     return told
 
 
+# What keeps a claim from being made, which CDI says of Ready, too.
+_SAID_TWICE: Final = frozenset({WITHOUT_SOURCE, "ErrExceededQuota"})
 _WARNINGS: Final = frozenset(
     {"Error", "ClaimLost", "ImagePullFailed", "ChecksumError", "CloneValidationFailed", "Unschedulable"}
 )
@@ -182,9 +184,9 @@ def _clone_text(dv: DataVolume) -> str:
     return f"{source} into {own}/{dv.metadata.name}"
 
 
-def _why_unready(outlook: Outlook) -> str:
+def _say_unready(outlook: Outlook) -> State:
     if outlook.running.status == "True":
-        return "TransferRunning"
-    if outlook.bound.reason == WITHOUT_SOURCE:
-        return WITHOUT_SOURCE
-    return outlook.running.reason if outlook.phase == FAILED else ""
+        return State("False", "TransferRunning")
+    if outlook.bound.status == "False" and outlook.bound.reason in _SAID_TWICE:
+        return outlook.bound
+    return State("False", outlook.running.reason if outlook.phase == FAILED else "")

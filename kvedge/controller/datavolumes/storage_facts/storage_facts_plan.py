@@ -90,8 +90,9 @@ def plan_data_source(
     snapshot_of: Callable[[str, str], VolumeSnapshot | None],
     now: datetime,
 ) -> JsonObject:
-    """The patch of a DataSource, which also gets KubeVirt's labels of what it points at; `other` gives the one of a name in its namespace, `claim_of` a claim,
-    `snapshot_of` a VolumeSnapshot.
+    """The patch of a DataSource, which also gets KubeVirt's labels of what it points at.
+
+    `other` gives the one of a name in its namespace, `claim_of` a claim, `snapshot_of` a VolumeSnapshot.
     """
     source, problem = _resolve(item, other)
     labels: Mapping[str, str] = {}

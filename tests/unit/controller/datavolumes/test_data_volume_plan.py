@@ -132,6 +132,7 @@ def test_a_claim_of_the_same_name_is_made_first() -> None:
     (owner,) = claim.metadata.owner_references
     assert (claim.metadata.name, owner.kind, owner.uid, owner.controller) == ("disk", "DataVolume", "dv-uid", True)
     assert claim.metadata.annotations[names.CONTENT_TYPE] == "kubevirt"
+    assert claim.metadata.annotations[names.CREATED_FOR] == "dv-uid"
     assert (claim.spec.access_modes, claim.spec.volume_mode) == (["ReadWriteOnce"], "Filesystem")
     assert (status_of(plan)["phase"], status_of(plan)["progress"]) == ("Pending", "N/A")
 
@@ -483,7 +484,8 @@ def test_the_source_of_a_copy_is_mounted_beside_the_target() -> None:
 def test_a_refusal_of_the_server_is_told_and_tried_again() -> None:
     refused = ClaimProblem("ErrExceededQuota", "exceeded quota: q")
     plan = plan_of(DataVolumeView(data_volume(), storage=STORAGE, refused=refused))
-    assert condition_of(plan, "Bound") == ("False", "ErrExceededQuota", "exceeded quota: q")
+    for type_ in ("Bound", "Ready"):
+        assert condition_of(plan, type_) == ("False", "ErrExceededQuota", "exceeded quota: q")
     assert only(plan, CreateClaim)
 
 
