@@ -139,13 +139,17 @@ def claim_annotations(dv: DataVolume) -> dict[str, str]:
     return made
 
 
+# A disk fills its claim from the beginning: Kubernetes' alert of claims that fill up would tell nothing.
+_NO_ALERT: Final = {"alerts.k8s.io/KubePersistentVolumeFillingUp": "disabled"}
+
+
 def _metadata(dv: DataVolume) -> ObjectMeta:
     meta = dv.metadata
     passed = {key: value for key, value in meta.annotations.items() if not key.startswith("kubectl.kubernetes.io/")}
     return ObjectMeta(
         name=meta.name,
         namespace=meta.namespace,
-        labels={**meta.labels, APP_LABEL: APP},
+        labels={**meta.labels, APP_LABEL: APP, **_NO_ALERT},
         annotations={**passed, **claim_annotations(dv), CREATED_FOR: meta.uid},
         owner_references=[owner_reference(dv)],
     )

@@ -6,7 +6,9 @@ Called by whatever has to read an image here and there. Reads what it was made o
 from __future__ import annotations
 
 import os
-from typing import Protocol
+from typing import Final, Protocol
+
+_SECTOR: Final = 512
 
 
 class Parts(Protocol):
@@ -44,3 +46,23 @@ class PinnedParts:
         if len(pinned) == size:
             return pinned
         return pinned + self._parts.read_at(position + len(pinned), size - len(pinned))
+
+
+class SectorParts:
+    """An image that ends with a whole sector: zeros stand for what its last one lacks.
+
+    QEMU's client of NBD counts in sectors. It asks for the rest of an image without the missing bytes, and then waits
+    for them (7.2, simple replies), so that a server must not tell it of such a size.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.size = parts.size + -parts.size % _SECTOR
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """`size` bytes from there; fewer only at the end."""
+        wanted = min(size, max(0, self.size - position))
+        held = min(wanted, max(0, self._parts.size - position))
+        found = self._parts.read_at(position, held) if held else b""
+        # A part that is short for another reason stays short.
+        return found + bytes(wanted - held) if len(found) == held else found

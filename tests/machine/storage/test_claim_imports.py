@@ -121,6 +121,15 @@ def test_an_image_of_any_format_comes_into_a_file(raw: Path, tmp_path: Path, kin
     assert os.listdir(tmp_path) == ["disk.img"]
 
 
+def test_an_image_that_ends_within_a_sector_is_read_and_what_is_wrong_with_it_told(tmp_path: Path) -> None:
+    # QEMU reads such a VMDK from its first byte to its last one, and waits for ever for the rest of the last sector.
+    head = struct.pack("<4sIIQQQQIQQQB4s", b"KDMV", 1, 3, 0xFFFFFFFF0001, 3456, 1, 20, 512, 21, 26, 128, 0, b"\n \r\n")
+    text = b'# Disk DescriptorFile\nversion=1\nCID=1\nparentCID=ffffffff\ncreateType="monolithicSparse"\n'
+    image = (head.ljust(512, b"\0") + text + b'RW 1 SPARSE "vmdk"\n').ljust(65405, b"\0")
+    with played_server(image) as server, pytest.raises(ImportFailure, match="L1 size too big"):
+        run(server, ImportPlaces(directory=tmp_path))
+
+
 def descriptor_of(secret: Path) -> bytes:
     """The beginning of a VMDK whose data are another file's, as QEMU believes it where the header has no size."""
     head = struct.pack("<4sIIQQQQ", b"KDMV", 1, 3, 0, 128, 1, 20).ljust(512, b"\0")

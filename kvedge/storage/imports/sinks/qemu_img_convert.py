@@ -17,7 +17,7 @@ from typing import Final
 
 from kvedge.runtime.background import passing_thread
 from kvedge.storage.disk_file import QEMU_IMG_MEMORY, QEMU_IMG_STACK
-from kvedge.storage.imports.image_parts import PinnedParts
+from kvedge.storage.imports.image_parts import PinnedParts, SectorParts
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.sinks.import_target import ImportTarget
 from kvedge.storage.imports.sinks.nbd_server import NbdServer
@@ -75,7 +75,7 @@ def _run(parts: PinnedParts, kind: str, verb: list[str], last: list[str], second
     if program is None:
         raise ImportFailure("the program qemu-img is missing on this node: apt install qemu-utils")
     ours, theirs = socket.socketpair()
-    server = NbdServer(ours, parts)
+    server = NbdServer(ours, SectorParts(parts))
     with theirs:
         limits = ["prlimit", f"--data={QEMU_IMG_MEMORY}", f"--stack={QEMU_IMG_STACK}", f"--as={_ADDRESSES}"]
         limits += [f"--cpu={seconds}", "--core=0"]

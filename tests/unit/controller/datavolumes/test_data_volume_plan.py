@@ -133,6 +133,7 @@ def test_a_claim_of_the_same_name_is_made_first() -> None:
     assert (claim.metadata.name, owner.kind, owner.uid, owner.controller) == ("disk", "DataVolume", "dv-uid", True)
     assert claim.metadata.annotations[names.CONTENT_TYPE] == "kubevirt"
     assert claim.metadata.annotations[names.CREATED_FOR] == "dv-uid"
+    assert claim.metadata.labels["alerts.k8s.io/KubePersistentVolumeFillingUp"] == "disabled"
     assert (claim.spec.access_modes, claim.spec.volume_mode) == (["ReadWriteOnce"], "Filesystem")
     assert (status_of(plan)["phase"], status_of(plan)["progress"]) == ("Pending", "N/A")
 
