@@ -189,4 +189,4 @@ def _say_unready(outlook: Outlook) -> State:
         return State("False", "TransferRunning")
     if outlook.bound.status == "False" and outlook.bound.reason in _SAID_TWICE:
         return outlook.bound
-    return State("False", outlook.running.reason if outlook.phase == FAILED else "")
+    return State("False")
