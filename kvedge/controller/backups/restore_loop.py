@@ -19,7 +19,8 @@ from kvedge.controller.backups.backup_sources import (
     read_result,
     wake_owners,
 )
-from kvedge.controller.backups.restore_plan import RestoreView, plan_restore, target_of
+from kvedge.controller.backups.restore_plan import RestoreView, plan_restore
+from kvedge.controller.backups.tpm_twins import find_twin, target_of
 from kvedge.controller.late_work import LateWork
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
@@ -87,6 +88,7 @@ class RestoreLoop:
             progress=ask_worker(worker),
             busy=find_exclusive(sources, restore),
             live=read_result(LiveState, worker) if restore.spec.live else None,
+            twin=find_twin(restore, self._restores.list(), sources.vms.get) if restore.status.content is None else "",
         )
 
     def _on_restore(self, old: BackupRestore | None, new: BackupRestore | None) -> None:

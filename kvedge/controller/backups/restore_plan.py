@@ -22,6 +22,7 @@ from kvedge.controller.backups.live_return import (
     release_restore,
 )
 from kvedge.controller.backups.returned_vm import make_claim, make_vm, plan_volumes
+from kvedge.controller.backups.tpm_twins import holds_tpm, target_of
 from kvedge.controller.backups.worker_pods import (
     MOST_ATTEMPTS,
     count_seconds_to_wait,
@@ -36,6 +37,7 @@ from kvedge.controller.backups.worker_pods import (
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
 from kvedge.resources.codec import DecodeError, JsonObject, decode, encode
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.snapshot_names import COMES_BACK, RETURNED_BY
 from kvedge.resources.meta import owner_reference
 from kvedge.resources.types.core import Pod
@@ -52,6 +54,12 @@ from kvedge.runtime.clock import rfc3339
 LOOK_SECONDS: Final = 5.0
 # Somebody waits for it, and it is short.
 _READING_SECONDS: Final = 1.0
+# As for snapshots. The VM that tests a backup keeps it: it is cut off from all others, and goes at once.
+_STATE_LEFT_OUT: Final = (
+    "The state of TPM and UEFI firmware is left out: VM {} has this TPM, and two VMs with one TPM pass for one another;"
+    " this one starts with a new TPM, and a guest that has sealed its keys in the old one needs its recovery key. To"
+    " have the state, delete that VM, and restore the backup once more"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,8 @@ class RestoreView:
     busy: str = ""
     # What a worker says that serves disks.
     live: LiveState | None = None
+    # Another VM that is there and has the TPM of the backup's VM, or is to have it.
+    twin: str = ""
 
 
 def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
@@ -122,13 +132,6 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
     return _plan_ends(view, view.vm, now)
 
 
-def target_of(restore: BackupRestore) -> str:
-    """The VM that it makes; empty where disks come back alone."""
-    if restore.spec.volumes:
-        return ""
-    return restore.spec.target_name or restore.spec.vm_name
-
-
 def _plan_reading(view: RestoreView, repository: BackupRepository, now: datetime) -> SnapshotPlan:
     reader = view.reader
     if view.record is not None:
@@ -145,7 +148,8 @@ def _take_record(view: RestoreView, record: BackupRecord, now: datetime) -> Snap
     restore = view.restore
     try:
         content = decode(VirtualMachineSnapshotContentSpec, record.content)
-        volumes = plan_volumes(restore, content, record)
+        without = bool(view.twin) and not restore.spec.isolated and not restore.spec.volumes and holds_tpm(content)
+        volumes = plan_volumes(restore, content, record, state=not without)
         if not restore.spec.volumes:
             make_vm(restore, content, volumes)
         if restore.spec.live:
@@ -162,7 +166,8 @@ def _take_record(view: RestoreView, record: BackupRecord, now: datetime) -> Snap
         content=record.content,
         attempts=0,
     )
-    return SnapshotPlan((*actions, *([Delete(view.reader)] if view.reader is not None else [])))
+    told = (Told("Warning", "StateLeftOut", _STATE_LEFT_OUT.format(view.twin)),) if without else ()
+    return SnapshotPlan((*actions, *([Delete(view.reader)] if view.reader is not None else [])), told)
 
 
 def _plan_filling(
@@ -247,8 +252,20 @@ def _tell_end(view: RestoreView, now: datetime) -> SnapshotPlan:
 
 
 def _succeed(view: RestoreView, now: datetime) -> list[SnapshotAction]:
+    status = view.restore.status
+    brought = {each.volume_name for each in status.volumes}
+    backups = (status.content or {}).get("volumeBackups") or ()
+    is_left_out = not view.restore.spec.volumes and STATE_VOLUME not in brought
+    is_left_out = is_left_out and any(each.get("volumeName") == STATE_VOLUME for each in backups)
+    message = "the state of TPM and UEFI firmware was left out: the VM has a new TPM" if is_left_out else ""
     return write_status(
-        view.restore, now, phase="Succeeded", completion_time=rfc3339(now), progress="100.00%", message="", content=None
+        view.restore,
+        now,
+        phase="Succeeded",
+        completion_time=rfc3339(now),
+        progress="100.00%",
+        message=message,
+        content=None,
     )
 
 

@@ -34,9 +34,10 @@ _MOST_VOLUMES: Final = 256
 
 
 def plan_volumes(
-    restore: BackupRestore, content: VirtualMachineSnapshotContentSpec, record: BackupRecord
+    restore: BackupRestore, content: VirtualMachineSnapshotContentSpec, record: BackupRecord, *, state: bool = True
 ) -> list[RestoredVolume]:
-    """The disks that are to come back and the names of their claims: all, or those that the restore names.
+    """The disks that are to come back and the names of their claims: all, or those that the restore names; without
+    `state` not that of TPM and UEFI firmware.
 
     Raises:
         ValueError: when the record has other disks than the VM, or lacks one.
@@ -57,7 +58,7 @@ def plan_volumes(
             size=each.size,
         )
         for each in record.volumes
-        if not asked or each.name in asked
+        if each.name in asked or (not asked and (state or each.name != STATE_VOLUME))
     ]
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from kvedge.controller.backups.restore_plan import RestoreView, plan_restore, target_of
+from kvedge.controller.backups.restore_plan import RestoreView, plan_restore
 from kvedge.controller.backups.run_plan import RunView, plan_run
+from kvedge.controller.backups.tpm_twins import target_of
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotPlan, Told
 from kvedge.resources.codec import JsonObject, decode, decode_json, encode, encode_json
 from kvedge.resources.types.core import Pod
@@ -92,7 +93,7 @@ class World:
         self.record: BackupRecord | None = None
         self.live: LiveState | None = None
         self.progress = ""
-        self.rival = self.refusal = ""
+        self.rival = self.refusal = self.twin = ""
         self.told: list[Told] = []
 
     def ask_backup(self, **spec: Any) -> None:
@@ -132,7 +133,7 @@ class World:
         view = RestoreView(
             self.restore, self.repository, vm, {name: self.claims[name] for name in names if name in self.claims},
             self.pods.get(f"read-{RESTORE_UID}"), self.pods.get(f"{self.mode}-{RESTORE_UID}"), CONFIG, self.record,
-            "token", progress=self.progress, live=self.live,
+            "token", progress=self.progress, live=self.live, twin=self.twin,
         )  # fmt: skip
         return plan_restore(view, self.now)
 
