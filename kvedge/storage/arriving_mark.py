@@ -6,6 +6,7 @@ image. What a claim holds comes from others: no link is followed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Final
 
@@ -16,7 +17,11 @@ from kvedge.storage.beneath import hold_open_beneath
 ARRIVING: Final = f".{IMAGE_FILE}.arriving"
 # The same word of a copy that is complete, until its guest goes on with it; nobody refuses an image for it.
 SETTLED: Final = f".{IMAGE_FILE}.arrived"
+_NEW: Final = f"{ARRIVING}.new"
 _LONGEST: Final = 256
+# Instead of the UIDs: of a disk that comes back from a backup. It has the word for versions of kvedge that know no such
+# disks: they refuse the claim, where they would make an empty image in it and start a guest with that.
+RETURNING: Final = "restore-from-a-backup"
 
 
 def read_arriving(directory: int) -> list[str]:
@@ -27,11 +32,48 @@ def read_arriving(directory: int) -> list[str]:
     Raises:
         OSError: when it cannot be read.
     """
+    return _read_mark(directory) or ([RETURNING] if _is_returning(directory) else [])
+
+
+def _read_mark(directory: int) -> list[str]:
+    """What the word itself says. Raises OSError."""
     try:
         with hold_open_beneath(directory, ARRIVING, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) as mark:
             return os.read(mark, _LONGEST).decode(errors="replace").split() or ["?"]
     except FileNotFoundError:
-        return ["(a restore from a backup)"] if _is_returning(directory) else []
+        return []
+
+
+def mark_returning(directory: int) -> None:
+    """Say that a disk comes back here, before it does; a word that is there stays.
+
+    Raises:
+        OSError: when that cannot be made to last; then nothing may come.
+    """
+    if _read_mark(directory):
+        return
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_NEW, dir_fd=directory)
+    made = os.open(_NEW, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        # Launchers read it as another user.
+        os.fchmod(made, 0o644)
+        os.write(made, RETURNING.encode())
+        os.fsync(made)
+    finally:
+        os.close(made)
+    # A word that is cut short would be nobody's, and stay.
+    os.rename(_NEW, ARRIVING, src_dir_fd=directory, dst_dir_fd=directory)
+    os.fsync(directory)
+
+
+def unmark_returning(directory: int) -> None:
+    """It is a disk like any other, or was never begun. May be repeated. Raises OSError."""
+    if _read_mark(directory) != [RETURNING]:
+        return
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(ARRIVING, dir_fd=directory)
+    os.fsync(directory)
 
 
 def _is_returning(directory: int) -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kvedge.launcher.disks.image_locks import is_locked
 from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
 from kvedge.resources.disks.claim_places import IMAGE_FILE, claim_directory, device_path
-from kvedge.storage.arriving_mark import ARRIVING, SETTLED, read_arriving
+from kvedge.storage.arriving_mark import ARRIVING, RETURNING, SETTLED, read_arriving
 from kvedge.storage.beneath import hold_directory, hold_open_beneath, open_beneath
 
 if TYPE_CHECKING:
@@ -56,6 +56,9 @@ class CopyPlace(NamedTuple):
 def refuse_arriving(directory: int, plan: ClaimPlan | CopyPlace) -> None:
     """Refuse a claim whose image is an unfinished copy. Raises ClaimUnusable."""
     found = read_arriving(directory)
+    if found == [RETURNING]:
+        text = "its disk is still coming back from a backup"
+        raise ClaimUnusable(plan.field, plan.claim, text, "wait until the restore is complete, and restart the VM")
     if found:
         text = f"{plan.file} is the unfinished copy of a disk of the VMI {found[0]}, which has not moved here"
         raise ClaimUnusable(plan.field, plan.claim, text, _REMEDY)

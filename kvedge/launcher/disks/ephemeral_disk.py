@@ -28,6 +28,9 @@ def layer_over_claim(plan: EphemeralPlan, options: LauncherOptions) -> DiskSourc
         DiskFull: when there is no room for the layer.
     """
     base = claim_disk(plan.base, options)
+    if base.served:
+        text = "its disk is still coming back from a backup, and no layer is laid over it until then"
+        raise ClaimUnusable(plan.base.field, plan.base.claim, text, "wait until the restore is complete")
     if not os.path.exists(plan.path):
         size = _read_size(base.path)
         if not size:

@@ -69,6 +69,8 @@ class CloneSource(KubeStruct, kw_only=True):
 
     block: bool = False
     remote: bool = False
+    # It keeps the state of a VM's TPM and UEFI firmware: while it is empty, so is that state.
+    state: bool = False
 
 
 class CloneTarget(KubeStruct, kw_only=True):

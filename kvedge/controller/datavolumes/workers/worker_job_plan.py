@@ -10,6 +10,7 @@ from typing import Final
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources.data_volume_names import ARCHIVE_CONTENT
 from kvedge.resources.disks.data_volume_checks import oci_archive_url
+from kvedge.resources.disks.state_claims import STATE_LABEL
 from kvedge.resources.disks.uploads import upload_server_name
 from kvedge.resources.types.data_volumes import CdiConfig, DataVolume, DataVolumeSourceRegistry
 from kvedge.resources.types.import_job import (
@@ -48,7 +49,7 @@ def worker_job(
     _set_origin(job, dv, config, by_node=cluster.image_volumes)
     if source is not None:
         remote = source.metadata.namespace != dv.metadata.namespace
-        job.clone = CloneSource(block=source.is_block, remote=remote)
+        job.clone = CloneSource(block=source.is_block, remote=remote, state=_keeps_state(source))
     job.upload = origin is not None and origin.upload is not None
     return job
 
@@ -90,9 +91,13 @@ def sender_job(claim: PersistentVolumeClaim, source: PersistentVolumeClaim, addr
     """The job of the worker that sends a claim of another namespace to the one at `address`, which fills `claim`."""
     return ImportJob(
         name=source.metadata.name,
-        clone=CloneSource(block=source.is_block),
+        clone=CloneSource(block=source.is_block, state=_keeps_state(source)),
         send=CloneTarget(address=address, server_name=upload_server_name(claim.metadata.uid)),
     )
+
+
+def _keeps_state(source: PersistentVolumeClaim) -> bool:
+    return not source.is_block and STATE_LABEL in source.metadata.labels
 
 
 def preallocates(dv: DataVolume, config: CdiConfig | None) -> bool:

@@ -89,8 +89,9 @@ class DiskServer:
     def __init__(self, disk: LiveDisk, folder: int, name: str) -> None:
         """Listen in an open directory. Raises OSError."""
         self._disk = disk
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._client: socket.socket | None = None
+        self._stopped = False
         self._had_client = False
         self._name = name
         remove_socket(folder)
@@ -128,14 +129,21 @@ class DiskServer:
             return self._client is not None or self._disk.share()
 
     def stop(self) -> None:
-        """Let nobody come any more; a client that is there is cut off."""
+        """Let nobody come any more; a client that is there is cut off, and its last request is over afterwards.
+
+        The disk is closed next: a request that is still under way would go to whatever gets its file's number then. It
+        takes as long as the backup has to answer.
+        """
         remove_socket(self._folder)
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        with self._lock, suppress(OSError):
+        with self._lock:
+            self._stopped = True
             if self._client is not None:
-                self._client.shutdown(socket.SHUT_RDWR)
+                with suppress(OSError):
+                    self._client.shutdown(socket.SHUT_RDWR)
+            self._lock.wait_for(lambda: self._client is None)
 
     def _accept(self) -> None:
         while True:
@@ -145,7 +153,7 @@ class DiskServer:
                 # Closed by stop().
                 return
             with self._lock:
-                if self._client is not None or not self._disk.take_back():
+                if self._stopped or self._client is not None or not self._disk.take_back():
                     caller.close()
                     continue
                 self._client = caller
@@ -158,6 +166,7 @@ class DiskServer:
         finally:
             with self._lock:
                 self._client = None
+                self._lock.notify_all()
 
 
 def remove_socket(folder: int) -> None:

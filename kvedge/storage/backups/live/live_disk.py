@@ -30,6 +30,7 @@ from typing import Final, Protocol
 
 from kvedge.resources.disks.claim_places import IMAGE_FILE, LIVE_IMAGE
 from kvedge.runtime.linux.files import rename_new
+from kvedge.storage.arriving_mark import mark_returning, unmark_returning
 from kvedge.storage.backups.live.block_map import BLOCK, BlockMap, LiveFacts, make_map, remove_map
 from kvedge.storage.imports.sinks.import_target import data_runs
 from kvedge.storage.imports.sinks.present_disk import find_present_disk, mark_disk
@@ -85,6 +86,8 @@ class LiveDisk:
         self._broken = False
         self._next = 0
         self._shares = False
+        # Whether the image has its name, which may not be on stable storage yet.
+        self._named = False
         # Before anything is read: another worker may still write the image and its map.
         self._lock_folder()
         self._file = self._open()
@@ -245,12 +248,16 @@ class LiveDisk:
         """Give the image its name: the one moment at which it becomes a disk for everybody."""
         assert self._map is not None
         self.flush()
-        os.fchmod(self._file, _MODE)
-        mark_disk(self._folder, self._file, self._facts.uid)
-        os.fsync(self._file)
-        # Nobody else's disk is written over, whoever has put one there meanwhile.
-        rename_new(self._folder, LIVE_IMAGE, IMAGE_FILE)
+        if not self._named:
+            os.fchmod(self._file, _MODE)
+            mark_disk(self._folder, self._file, self._facts.uid)
+            os.fsync(self._file)
+            # Nobody else's disk is written over, whoever has put one there meanwhile.
+            rename_new(self._folder, LIVE_IMAGE, IMAGE_FILE)
+            self._named = True
+        # Where this fails the next try goes on from here; until then the worker counts it as not complete.
         os.fsync(self._folder)
+        unmark_returning(self._folder)
         done, self._map = self._map, None
         self._seen.clear()
         done.close()
@@ -291,8 +298,11 @@ class LiveDisk:
         if not _is_there(self._folder, LIVE_IMAGE) and find_present_disk(self._folder, self._facts.uid, upload=False):
             file = _open_regular(self._folder, IMAGE_FILE)
             # Killed between the name and this.
+            os.fsync(self._folder)
             remove_map(self._folder)
+            unmark_returning(self._folder)
             return file
+        mark_returning(self._folder)
         try:
             file = _open_regular(self._folder, LIVE_IMAGE)
         except FileNotFoundError:

@@ -11,6 +11,7 @@ import os
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,7 @@ from kvedge.storage.state_archive import NVRAM, TPM, BadState, pack
 from kvedge.storage.state_files import has_state, open_state
 
 _CHUNK: Final = 1 << 20
+_OF_EXT4: Final = "lost+found"
 
 
 def clone(source: CloneSource, target: ImportTarget, directory: Path, device: Path, progress: ImportProgress) -> int:
@@ -77,7 +79,7 @@ def _open(source: CloneSource, directory: Path, device: Path) -> Iterator[int]:
                     raise ImportFailure(
                         f"{IMAGE_FILE} of the source claim is the unfinished copy of a disk; name one with a disk"
                     )
-                opened = _open_state(folder) or open_regular(folder, IMAGE_FILE)
+                opened = _open_state(folder, expected=source.state) or open_regular(folder, IMAGE_FILE)
             except BadState as error:
                 raise ImportFailure(f"the source claim's state of TPM and UEFI firmware is none: {error}") from error
             except OSError as error:
@@ -90,14 +92,15 @@ def _open(source: CloneSource, directory: Path, device: Path) -> Iterator[int]:
         os.close(opened)
 
 
-def _open_state(folder: int) -> int | None:
+def _open_state(folder: int, *, expected: bool) -> int | None:
     """The state of a TPM and UEFI firmware as one file, of a claim that keeps that and no disk; None for another one.
 
-    A claim that a restore has filled has that file already, until its VM starts.
+    A claim that a restore has filled has that file already, until its VM starts. That of a VM that has not started yet
+    is empty, and so is its state: `expected` says that the claim is for one.
     """
     with contextlib.suppress(FileNotFoundError), hold_open_beneath(folder, IMAGE_FILE, os.O_PATH):
         return None
-    if not has_state(folder):
+    if not has_state(folder) and not (expected and _is_empty(folder)):
         return None
     packed = os.memfd_create("state", os.MFD_CLOEXEC)
     try:
@@ -108,6 +111,16 @@ def _open_state(folder: int) -> int | None:
         os.close(packed)
         raise
     return packed
+
+
+def _is_empty(folder: int) -> bool:
+    # The one that is held is open as a place alone.
+    opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        with os.scandir(opened) as found:
+            return all(each.name == _OF_EXT4 for each in islice(found, 2))
+    finally:
+        os.close(opened)
 
 
 def _copy(source: int, target: ImportTarget, start: int, end: int, progress: ImportProgress) -> None:

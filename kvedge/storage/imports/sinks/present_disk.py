@@ -21,6 +21,7 @@ _MARK: Final = "user.kvedge.claim"
 # The same, as a file, where file systems keep no attributes of users: NFS before 4.2, FAT.
 _BESIDE: Final = f".{IMAGE_FILE}.claim"
 _LONGEST_MARK: Final = 200
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -56,12 +57,20 @@ def mark_disk(folder: int, disk: int, uid: str) -> None:
     """Mark an open disk of a folder as that of a claim: on the disk, or beside it where files take no attributes.
 
     Without a mark, a worker whose last word got lost refuses its own disk; nothing else needs it.
+
+    Raises:
+        OSError: when there is no room for it: once there is some, the worker is done at its next try.
     """
     try:
         os.setxattr(disk, _MARK, uid.encode())
-    except OSError:
-        with suppress(OSError):
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise
+        try:
             _mark_beside(folder, disk, uid)
+        except OSError as beside:
+            if beside.errno in _NO_ROOM:
+                raise
     else:
         # Of another disk, on a volume that is used again.
         with suppress(OSError):

@@ -1,4 +1,5 @@
 # Tests: kvedge/launcher/disks/returning_disk.py, kvedge/launcher/disks/claim_disk.py
+# Tests: kvedge/launcher/disks/ephemeral_disk.py
 # Tests: kvedge/storage/backups/live/disk_server.py
 """A launcher finds a disk that still comes back: it takes the worker's socket, and never the half image."""
 
@@ -6,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from kvedge.launcher.disks.claim_disk import claim_disk
-from kvedge.launcher.disks.disk_plan import ClaimPlan
+from kvedge.launcher.disks.disk_plan import ClaimPlan, EphemeralPlan
+from kvedge.launcher.disks.ephemeral_disk import layer_over_claim
 from kvedge.launcher.launcher_errors import ClaimUnusable
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.storage.backups.live.block_map import BLOCK, LiveFacts
@@ -129,3 +132,41 @@ def test_who_cannot_use_the_worker_is_refused(
 ) -> None:
     with served(tmp_path), pytest.raises(ClaimUnusable, match=words):
         claim_disk(replace(plan(tmp_path), **change), options)  # type: ignore[arg-type]
+
+
+def test_no_layer_is_laid_over_a_disk_that_still_comes_back(options: LauncherOptions, tmp_path: Path) -> None:
+    base = replace(plan(tmp_path), read_only=True)
+    with served(tmp_path), pytest.raises(ClaimUnusable, match="no layer is laid over it until then"):
+        layer_over_claim(EphemeralPlan(path=str(tmp_path / "layer"), base=base), options)
+    assert not (tmp_path / "layer").exists()
+
+
+def test_a_server_that_stops_waits_for_the_request_that_is_under_way(tmp_path: Path) -> None:
+    """Else it would write to whatever file has the number of the image next."""
+    folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    began, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow(LiveDisk):
+        def write_at(self, position: int, data: memoryview) -> None:
+            began.set()
+            assert may_end.wait(30)
+            super().write_at(position, data)
+            ended.set()
+
+    disk = Slow(folder, LiveFacts(SIZE, "content", "uid"), Backup())
+    server = DiskServer(disk, folder, "root")
+    server.start()
+    words = ["qemu-io", "-f", "raw", "-c", "write 0 4k", f"nbd+unix:///disk?socket={tmp_path / '.nbd'}"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as writer:
+        assert began.wait(30)
+        stopping = threading.Thread(target=server.stop)
+        stopping.start()
+        stopping.join(0.3)
+        assert stopping.is_alive()
+        may_end.set()
+        stopping.join(30)
+        assert ended.is_set()
+        assert not stopping.is_alive()
+        writer.kill()
+    disk.close()
+    os.close(folder)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from kvedge.resources.disks.claim_places import IMAGE_FILE, LIVE_IMAGE
-from kvedge.storage.arriving_mark import read_arriving
+from kvedge.storage.arriving_mark import ARRIVING, RETURNING, read_arriving
 from kvedge.storage.backups.live import block_map, live_disk
 from kvedge.storage.backups.live.block_map import BLOCK, LIVE_MAP, LiveFacts, MapUnusable, read_content
 from kvedge.storage.backups.live.live_disk import DiskInUse, LiveDisk, UsedItself
@@ -99,7 +99,9 @@ def test_the_image_has_no_name_until_all_is_there(folder: int, backup: Backup, t
     write(disk, 4 * BLOCK, b"w" * 512)
     assert disk.copy_some(3)
     assert not (tmp_path / IMAGE_FILE).exists()
-    assert read_arriving(folder)
+    assert read_arriving(folder) == [RETURNING]
+    # The word by which earlier versions of kvedge know that it is no disk; each user may read it.
+    assert (tmp_path / ARRIVING).stat().st_mode & 0o777 == 0o644
     bring_all(disk)
     assert disk.is_complete
     assert disk.present == SIZE
@@ -257,6 +259,9 @@ def test_a_kill_at_each_step_loses_no_acknowledged_write(tmp_path: Path, monkeyp
             except Killed:
                 was_killed += 1
         killed = kill.count >= at
+        names = set(os.listdir(place))
+        # What earlier versions of kvedge refuse a claim for.
+        assert ARRIVING in names or LIVE_IMAGE not in names, at
         disk = LiveDisk(opened, FACTS, Backup())
         found = disk.read_at(0, SIZE)
         sure = bytearray(found)
@@ -267,6 +272,7 @@ def test_a_kill_at_each_step_loses_no_acknowledged_write(tmp_path: Path, monkeyp
         disk.close()
         # Bytes of a write that nobody was told of may be there or not, and stay what they were found.
         assert (place / IMAGE_FILE).read_bytes() == found, at
+        assert read_arriving(opened) == [], at
         os.close(opened)
         (place / IMAGE_FILE).unlink()
         if not killed:
@@ -370,3 +376,53 @@ def test_a_complete_image_is_let_to_others_and_taken_back_unless_one_has_it(
     os.close(other)
     assert disk.take_back()
     disk.close()
+
+
+def test_a_disk_that_an_earlier_version_began_gets_the_word_too(tmp_path: Path, folder: int, backup: Backup) -> None:
+    LiveDisk(folder, FACTS, backup).close()
+    (tmp_path / ARRIVING).unlink()
+    LiveDisk(folder, FACTS, backup).close()
+    assert (tmp_path / ARRIVING).exists()
+
+
+def test_a_folder_that_cannot_be_synced_when_the_image_has_its_name_is_synced_later(
+    folder: int, backup: Backup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = LiveDisk(folder, FACTS, backup)
+    real = os.fsync
+
+    def fail(file: int) -> None:
+        if file == folder:
+            raise OSError(errno.EIO, "the storage has failed")
+        real(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(live_disk.os, "fsync", fail)
+        with pytest.raises(OSError, match="the storage has failed"):
+            bring_all(disk)
+        assert not disk.is_complete
+    write(disk, 0, b"meanwhile")
+    bring_all(disk)
+    assert disk.is_complete
+    assert {each.name for each in tmp_path.iterdir()} == {IMAGE_FILE}
+    assert disk.read_at(0, 9) == b"meanwhile"
+    disk.close()
+
+
+def test_a_disk_that_has_no_room_for_its_mark_is_complete_once_there_is_some(
+    folder: int, backup: Backup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the mark the next worker would refuse it as somebody else's."""
+    disk = LiveDisk(folder, FACTS, backup)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "setxattr", fail)
+        with pytest.raises(OSError, match="No space left"):
+            bring_all(disk)
+        assert not (tmp_path / IMAGE_FILE).exists()
+    bring_all(disk)
+    disk.close()
+    LiveDisk(folder, FACTS, backup).close()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.launcher.disks.state_return import return_state
 from kvedge.resources.types.import_job import CloneSource, ImportJob, ImportOutcome
 from kvedge.storage.arriving_mark import ARRIVING
 from kvedge.storage.imports.clones import claim_clone
@@ -86,6 +87,30 @@ def test_a_claim_that_keeps_a_vm_s_state_is_copied_as_one_file(places: ImportPla
     copied.unlink()
     run(places)
     assert copied.read_bytes()[:MIB] == b"\x03" * MIB
+
+
+def test_the_claim_of_a_vm_that_has_not_started_yet_is_an_empty_state(places: ImportPlaces, tmp_path: Path) -> None:
+    source = places.source_directory
+    (source / "disk.img").unlink()
+    (source / "lost+found").mkdir()
+    job = ImportJob(name="d", size=10 * MIB, clone=CloneSource(state=True))
+    (source / "notes").write_text("of somebody")
+    with pytest.raises(ImportFailure, match=r"no disk\.img that can be read"):
+        run_import(job, places, ImportProgress())
+    (source / "notes").unlink()
+    run_import(job, places, ImportProgress())
+    # The VM of a restore starts with new ones.
+    place = tmp_path / "restored"
+    place.mkdir()
+    (places.directory / "disk.img").rename(place / "disk.img")
+    return_state(str(place), "web")
+    assert list(place.iterdir()) == []
+
+
+def test_an_empty_claim_that_keeps_no_state_is_no_source(places: ImportPlaces) -> None:
+    (places.source_directory / "disk.img").unlink()
+    with pytest.raises(ImportFailure, match=r"no disk\.img that can be read"):
+        run(places)
 
 
 def test_a_claim_whose_state_cannot_be_read_is_told(places: ImportPlaces) -> None:
