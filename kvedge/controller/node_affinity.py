@@ -1,6 +1,7 @@
-"""The affinity that binds a Pod to one node by the scheduler, or keeps it away from one.
+"""The affinity that binds a Pod to one node by the scheduler, keeps it away from one, or draws it to another Pod.
 
-Used for what holds hotplugged volumes and for what fills claims: one that waits for its first consumer needs it. Pure.
+Used for what holds hotplugged volumes, and for what fills and serves claims: one that waits for its first consumer
+needs it. Pure.
 """
 
 from __future__ import annotations
@@ -8,7 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import HOST_NAME
 
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+# Above all else that is preferred alike.
+_MOST: Final = 100
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -31,3 +36,15 @@ def off_node(affinity: JsonObject | None, name: str) -> JsonObject:
         return own
     made = [{**term, "matchFields": [*(term.get("matchFields") or []), away]} for term in terms or [{}]]
     return {**own, "nodeAffinity": {**node, _REQUIRED: {"nodeSelectorTerms": made}}}
+
+
+def near(affinity: JsonObject | None, label: str, values: list[str]) -> JsonObject | None:
+    """A Pod's affinity, and rather on the node of Pods that have one of these values of a label."""
+    if not values:
+        return affinity
+    selector = {"matchExpressions": [{"key": label, "operator": "In", "values": values}]}
+    # Not required: a Pod would wait for good for one that ends just then.
+    term = {"weight": _MOST, "podAffinityTerm": {"labelSelector": selector, "topologyKey": HOST_NAME}}
+    own = affinity or {}
+    pods = own.get("podAffinity") or {}
+    return {**own, "podAffinity": {**pods, _PREFERRED: [*(pods.get(_PREFERRED) or []), term]}}

@@ -14,7 +14,6 @@ from kvedge.controller.backups.run_loop import make_run_work
 from kvedge.controller.backups.upkeep.boot_test_loop import make_boot_test_work
 from kvedge.controller.backups.upkeep.schedule_loop import make_backup_schedule_work
 from kvedge.controller.backups.upkeep.task_loop import make_task_work
-from kvedge.controller.backups.worker_pods import BACKUP_WORKER
 from kvedge.controller.clones.clone_loop import make_clone_work
 from kvedge.controller.exports.export_loop import ExportSources, exporter_pods, make_export_work
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
@@ -28,6 +27,7 @@ from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.disks.snapshot_names import BACKUP_WORKER
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import CdiConfig, DataVolume
 from kvedge.resources.types.protection.backup_schedules import BackupSchedule

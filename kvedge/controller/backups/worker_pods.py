@@ -8,12 +8,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from kvedge.controller.backups.tpm_twins import target_of
 from kvedge.controller.confinement import make_container_context, make_pod_context
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.resources.codec import DecodeError, decode_json, encode_json
+from kvedge.controller.node_affinity import near
+from kvedge.resources.codec import DecodeError, JsonObject, decode_json, encode_json
+from kvedge.resources.disks.snapshot_names import BACKUP_WORKER
 from kvedge.resources.masquerade import INJECT_SIDECAR
 from kvedge.resources.meta import ObjectMeta, owner_reference
-from kvedge.resources.names import LAUNCHER_IMAGE
+from kvedge.resources.names import LAUNCHER_IMAGE, VMI_ID
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import (
     Container,
@@ -41,10 +44,9 @@ from kvedge.resources.types.protection.backup_job import (
 )
 from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
+from kvedge.resources.values.label_values import as_label_value
 from kvedge.resources.values.quantities import Quantity
 
-# On each of these Pods: the UID of the run, the restore or the task that it works for.
-BACKUP_WORKER: Final = "kvedge.io/backup-worker"
 _VERB: Final = "backup-worker"
 _WITHOUT_SIDECAR: Final = {INJECT_SIDECAR: "false"}
 _WITHOUT_MESH: Final = {**_WITHOUT_SIDECAR, "linkerd.io/inject": "disabled"}
@@ -102,8 +104,15 @@ def worker_pod(
             automount_service_account_token=False,
             enable_service_links=False,
             security_context=make_pod_context(),
+            affinity=_near_guest(owner) if job.mode == "serve" else None,
         ),
     )
+
+
+def _near_guest(owner: BackupRun | BackupRestore | BackupTask) -> JsonObject | None:
+    """Rather where the guest is: it has the disks by a socket, which is of one node."""
+    guest = target_of(owner) if isinstance(owner, BackupRestore) else ""
+    return near(None, VMI_ID, [as_label_value(guest)] if guest else [])
 
 
 def is_worker(pod: Pod, owner: BackupRun | BackupRestore | BackupTask, mode: str) -> bool:

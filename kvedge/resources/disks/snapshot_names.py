@@ -25,6 +25,8 @@ RESTORED_VM_NAME: Final = "restore.kubevirt.io/source-vm-name"
 RESTORED_VM_NAMESPACE: Final = "restore.kubevirt.io/source-vm-namespace"
 # Ours, on what a restore of a backup has made: the restore's UID.
 RETURNED_BY: Final = "kvedge.io/restored-by"
+# On each Pod that carries disks into backups and back: the UID of the run, the restore or the task that it works for.
+BACKUP_WORKER: Final = "kvedge.io/backup-worker"
 # ... and on a claim whose disk comes back while its guest uses it; and what keeps such a restore for as long.
 COMES_BACK: Final = "kvedge.io/comes-back"
 RETURN_FINALIZER: Final = "backup.kvedge.io/live-restore"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kvedge.controller.backups.worker_pods import BACKUP_WORKER
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import decode, encode_json
+from kvedge.resources.disks.snapshot_names import BACKUP_WORKER
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.backup_job import BackupOutcome
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun

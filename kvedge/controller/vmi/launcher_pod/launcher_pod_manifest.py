@@ -14,6 +14,7 @@ from typing import Final
 
 from kvedge.controller.confinement import make_container_context, make_pod_context
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.node_affinity import near
 from kvedge.controller.vmi.launcher_pod.backup_hooks import make_hooks
 from kvedge.controller.vmi.launcher_pod.hook_containers import sidecars_of
 from kvedge.controller.vmi.launcher_pod.launcher_pod_probes import pod_probe
@@ -27,10 +28,12 @@ from kvedge.controller.vmi.launcher_pod.launcher_pod_volumes import (
     pull_secrets,
 )
 from kvedge.controller.vmi.launcher_pod.reserved_claims import keep_apart, label_reserved_claims
+from kvedge.controller.vmi.launcher_pod.returning_claims import list_servers
 from kvedge.controller.vmi.launcher_pod.share_container_manifest import share_containers
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.config_disks import service_account_of
 from kvedge.resources.disks.metrics_disk import NODE_VARIABLE, reads_metrics
+from kvedge.resources.disks.snapshot_names import BACKUP_WORKER
 from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus, is_realtime, mirrors_numa
 from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.masquerade import INJECT_SIDECAR, POD_BRIDGE, SIDECAR_BRIDGES
@@ -115,7 +118,7 @@ def launcher_pod(
     metadata, spec = _metadata(vmi, config), _spec(vmi, config, launcher_volumes(vmi, config, claims or {}))
     reserved = label_reserved_claims(vmi, claims or {})
     metadata.labels |= reserved
-    spec.affinity = keep_apart(spec.affinity, reserved)
+    spec.affinity = near(keep_apart(spec.affinity, reserved), BACKUP_WORKER, list_servers(claims or {}))
     return Pod(metadata=metadata, spec=spec)
 
 
