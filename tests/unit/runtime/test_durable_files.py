@@ -86,6 +86,8 @@ NOT_DURABLE = {
 }
 # These sync the directory themselves, after several renames.
 SYNC_THEMSELVES = {
+    # Works in an open directory, which it syncs.
+    "kvedge/storage/arriving_mark.py",
     # Exchanges directories, and takes the archive that they came from away once that is on the medium.
     "kvedge/launcher/disks/state_return.py",
     # Must not take a file that somebody else has taken, and syncs the claim's directory after it.
