@@ -92,6 +92,7 @@ class MigrationLoop:
                 versions=self._sources.versions(),
                 attachments=self._find_attachments(view),
                 claims=self._find_claims(view),
+                left_state=self._steps.state.find_left(view),
             )
             plan = plan_migration(view, self._sources.clock.now())
             if not plan.actions:

@@ -30,6 +30,7 @@ from kvedge.controller.migrations.migration_view import (
     DeleteEnded,
     DeleteMigration,
     DeleteTarget,
+    DropState,
     FreeVm,
     HaltVm,
     HandOver,
@@ -49,6 +50,7 @@ from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_conta
 from kvedge.controller.vmi.launcher_pods import has_moved, is_target, launcher_of
 from kvedge.controller.vmi.resizing.guest_size import outgrows, size_of
 from kvedge.resources.disks.moved_volumes import as_moved
+from kvedge.resources.disks.state_claims import coming_claim_name, state_claim_of_run
 from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
 from kvedge.resources.moves.crossing_rules import find_crossing_refusal
 from kvedge.resources.types.core import Pod
@@ -204,6 +206,7 @@ def _plan_scheduled(view: MigrationView, target: Pod, now: datetime) -> Migratio
     found = _look_at_attachments(view, target, now)
     if waiting := _plan_attachments(view, target, found, now):
         return waiting
+    coming = _find_coming_state(vmi, target, view.migration.job)
     state = MigrationState(
         migration_uid=view.migration.job,
         source_node=vmi.status.node_name,
@@ -212,6 +215,8 @@ def _plan_scheduled(view: MigrationView, target: Pod, now: datetime) -> Migratio
         target_pod=target.metadata.name,
         target_attachment_pods=dict(found.uids),
         target_attachment_pod_uid=next((uid for _, uid in sorted(found.uids.items())), ""),
+        source_persistent_state_pvc_name=state_claim_of_run(vmi) if coming else "",
+        target_persistent_state_pvc_name=coming,
     )
     return MigrationPlan((HandOver(state, target),))
 
@@ -229,10 +234,20 @@ def _find_change(vmi: VirtualMachineInstance, target: Pod) -> str:
 
 def _find_other_claim(vmi: VirtualMachineInstance, target: Pod) -> str | None:
     """A claim that the guest would have there, and the Pod has not."""
-    named = (volume.persistent_volume_claim for volume in target.spec.volumes)
-    there = {source.claim_name for source in named if source is not None}
+    there = _claims_of(target)
     wanted = (name for volume, name in claims(as_moved(vmi).spec.volumes) if not is_hotpluggable(volume))
     return next((name for name in wanted if name not in there), None)
+
+
+def _find_coming_state(vmi: VirtualMachineInstance, target: Pod, job: str) -> str:
+    """The claim of its own that the Pod has for the state of TPM and firmware; empty where it shares the guest's."""
+    name = coming_claim_name(vmi.metadata.name, job)
+    return name if name in _claims_of(target) else ""
+
+
+def _claims_of(pod: Pod) -> set[str]:
+    named = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return {source.claim_name for source in named if source is not None}
 
 
 def _plan_handed_over(view: MigrationView, state: MigrationState, target: Pod | None, now: datetime) -> MigrationPlan:
@@ -295,7 +310,8 @@ def _plan_final(view: MigrationView, target: Pod | None) -> MigrationPlan:
         return MigrationPlan((*released, DeleteMigration()))
     if is_surplus(migration, view.others):
         return MigrationPlan((*ended, *released, *_clean_pods(view, target), DeleteMigration()))
-    return MigrationPlan((*ended, *released))
+    dropped = () if view.left_state is None else (DropState(view.left_state),)
+    return MigrationPlan((*ended, *released, *dropped))
 
 
 def _clean_pods(view: MigrationView, target: Pod | None) -> tuple[DeleteEnded, ...]:

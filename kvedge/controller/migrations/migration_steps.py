@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kvedge.controller.migrations.attachment_creation import AttachmentCreation
+from kvedge.controller.migrations.coming_state import CAUGHT_UP_SECONDS
 from kvedge.controller.migrations.crossing_plan import LOST_BY_WORD
 from kvedge.controller.migrations.migration_view import (
     ConfirmFree,
@@ -20,6 +21,7 @@ from kvedge.controller.migrations.migration_view import (
     DeleteEnded,
     DeleteMigration,
     DeleteTarget,
+    DropState,
     FreeVm,
     HaltVm,
     HandOver,
@@ -32,7 +34,7 @@ from kvedge.controller.migrations.migration_view import (
     SendAway,
 )
 from kvedge.controller.migrations.policy_choice import choose_policy, freeze, needs_namespace
-from kvedge.controller.migrations.target_creation import CAUGHT_UP_SECONDS, MigrationSources, TargetCreation
+from kvedge.controller.migrations.target_creation import MigrationSources, TargetCreation
 from kvedge.controller.scaling_status import status_body
 from kvedge.controller.vmi.vmi_view import patch_vmi
 from kvedge.kube.errors import NotFound
@@ -63,6 +65,7 @@ class MigrationSteps:
         self._client = sources.client
         self._events = sources.events
         self._creation = TargetCreation(sources, self._write)
+        self.state = self._creation.state
         self._attachments = AttachmentCreation(sources)
 
     def carry_out(self, view: MigrationView, plan: MigrationPlan) -> float | None:
@@ -166,6 +169,8 @@ class MigrationSteps:
                 if not left.metadata.is_left:
                     return CAUGHT_UP_SECONDS
                 self._sources.migrations.observe(left)
+            case DropState(claim):
+                return self.state.drop(view, claim)
             case DeleteMigration():
                 delete_observed(self._client, self._sources.migrations, view.migration)
                 return CAUGHT_UP_SECONDS

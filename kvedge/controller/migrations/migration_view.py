@@ -119,6 +119,13 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class DropState:
+    """Take away a claim with the state of TPM and firmware that counts no more, unless the server still has a use."""
+
+    claim: PersistentVolumeClaim
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteMigration:
     """Delete the migration itself: its VMI is gone, or newer ones are kept."""
 
@@ -137,6 +144,7 @@ MigrationAction: TypeAlias = (
     | RequestAbort
     | PatchStatus
     | Release
+    | DropState
     | DeleteMigration
 )
 
@@ -164,6 +172,7 @@ class MigrationView:
         versions: those of the handlers, by node.
         attachments: the attachment Pods of the target's launcher.
         claims: those of the VMI's hotplugged volumes, by name.
+        left_state: a claim with the state of TPM and firmware that it leaves without a use.
         support: what the KubeVirt object says of the attachment Pods' CPU and memory.
     """
 
@@ -177,6 +186,7 @@ class MigrationView:
     attachments: Sequence[Pod] = ()
     claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
     support: Support = field(default_factory=dict)
+    left_state: PersistentVolumeClaim | None = None
 
     @property
     def state(self) -> MigrationState | None:

@@ -13,6 +13,7 @@ from kvedge.controller.migrations.migration_view import MigrationView, Told
 from kvedge.controller.migrations.target_attachments import find_unsettled
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.controller.vmi.launcher_pods import launcher_of
+from kvedge.resources.disks.state_claims import moved_claim_of
 from kvedge.resources.evacuation import LIVE_MIGRATABLE
 from kvedge.resources.meta import condition
 from kvedge.resources.moves.crossing_rules import find_crossing_refusal
@@ -51,6 +52,8 @@ def is_ready_to_begin(view: MigrationView) -> bool:
         and (find_refusal(vmi) if migration.spec.send_to is None else find_crossing_refusal(vmi)) == ""
         and not find_rests(vmi, view.pods)
         and not find_unsettled(vmi)
+        # The VMI is about to name the claim that its TPM has come to: the word for that goes with the next hand-over.
+        and not moved_claim_of(vmi.metadata, vmi)
     )
 
 

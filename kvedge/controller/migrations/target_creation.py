@@ -14,6 +14,7 @@ import msgspec
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.condition_rules import without_conditions
+from kvedge.controller.migrations.coming_state import CAUGHT_UP_SECONDS, ComingState
 from kvedge.controller.migrations.migration_status import with_true
 from kvedge.controller.migrations.migration_view import REJECTED_BY_QUOTA, MigrationView
 from kvedge.controller.migrations.readiness import WAITS
@@ -34,7 +35,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.configuration.configuration import Migrations
 from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.disks.moved_volumes import as_moved, destinations
-from kvedge.resources.disks.state_claims import state_volumes
+from kvedge.resources.disks.state_claims import as_state_moved, state_claim_of, state_volumes
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.names import HOST_NAME
 from kvedge.resources.types.core import Node, Pod
@@ -47,8 +48,6 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock
 
-# A cache that is behind the server waits so long for its watch.
-CAUGHT_UP_SECONDS: Final = 0.05
 # A claim that is being filled.
 _FILLING_SECONDS: Final = 5.0
 
@@ -88,6 +87,7 @@ class TargetCreation:
         self._events = sources.events
         self._write = write
         self._patience = CreatePatience(sources.clock.monotonic)
+        self.state = ComingState(sources.client, sources.claims, self._note_failure)
 
     def forget(self, uid: str) -> None:
         """A migration is gone."""
@@ -109,9 +109,13 @@ class TargetCreation:
         if is_missing or not self._is_as_read(view):
             return CAUGHT_UP_SECONDS
         moved = as_moved(vmi)
+        if view.migration.spec.receive is None:
+            moved = as_state_moved(moved, view.migration.job)
         config, found = self._sources.config(), self._find_claims(moved)
         if unfit := _find_unfit(vmi, found):
             return self._note_failure(view, unfit)
+        if (pause := self.state.ensure(view, vmi, state_claim_of(moved.metadata), found)) is not None:
+            return pause
         if filling := _find_filling(vmi, found):
             self._events.record(view.migration, "Normal", WAITS, filling)
             return _FILLING_SECONDS

@@ -43,6 +43,7 @@ from kvedge.controller.vm.volume_changes import plan_volumes
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE, UNPATCHED
+from kvedge.resources.disks.state_claims import STATE_CLAIM, moved_claim_of
 from kvedge.resources.meta import Condition, owner_reference
 from kvedge.resources.moves.crossing import RESTORE_RUN_STRATEGY, WAIT_AS_RECEIVER, describe_hold, is_awaited
 from kvedge.resources.names import VM_FINALIZER
@@ -148,6 +149,9 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
         return VmPlan((PatchVm(arrived),))
     if own is not None and _has_resumed(vm, own):
         return VmPlan((PatchVm({"metadata": {"annotations": {RESUME_MEMORY: None}}}),))
+    if own is not None and (claim := moved_claim_of(vm.metadata, own)):
+        # Before anything else, as the run may be over: the next one must not start with the TPM of before.
+        return VmPlan((PatchVm({"metadata": {"annotations": {STATE_CLAIM: claim}}}),))
     requests = open_requests(vm.status.state_change_requests, own)
     failure = next_start_failure(vm, own, now, jitter)
     decision = decide_run(RunState(vm.run_strategy, vm.status.run_strategy, requests, failure, own, now))

@@ -51,8 +51,8 @@ from kvedge.controller.vmi.vmi_view import (
     name_end,
     patch_vmi,
 )
-from kvedge.resources.codec import encode
-from kvedge.resources.disks.state_claims import make_state_claim
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.disks.state_claims import STATE_CLAIM, make_state_claim, moved_claim_of
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.moves.crossing import is_awaited
 from kvedge.resources.names import LAUNCHER_SILENT, NODE_NAME, UNPAUSED_GATE, VMI_FINALIZER
@@ -179,12 +179,19 @@ def _plan_handed_over(view: VmiView, config: ClusterConfig, now: datetime) -> Vm
         or _tell_backups(vmi, pod, config)
     )
     # Before the Pod is ordered: a NIC that is back where its guest hears of it was elsewhere.
-    meta = {**end_label(vmi).get("metadata", {}), **mark_switched(vmi, elsewhere)}
+    marks = {**mark_switched(vmi, elsewhere).get("annotations", {}), **_name_state_claim(vmi)}
+    meta = {**end_label(vmi).get("metadata", {}), **({"annotations": marks} if marks else {})}
     written = patch_vmi(vmi, status, {"metadata": meta} if meta else {})
     # Last, as a refusal ends the pass: what was said of one before is on the VMI by then.
     resized = () if awaited else plan_resize(vmi, pod, config, keeps_limits=view.keeps_limits)
     actions = (*ended, *left, *written, *_set_gate(vmi, pod, now), *others, *resized)
     return VmiPlan(actions, find_news(vmi, pod, status), min_seconds(again, later))
+
+
+def _name_state_claim(vmi: VirtualMachineInstance) -> JsonObject:
+    """The annotation that names the claim to which a migration has brought the state of TPM and firmware."""
+    claim = moved_claim_of(vmi.metadata, vmi)
+    return {STATE_CLAIM: claim} if claim else {}
 
 
 def _order_networks(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]:

@@ -192,21 +192,13 @@ def _of_hooks(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
 
 
 def _of_state(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
-    """The state of a TPM and of firmware is on a claim that source and target have at the same time."""
+    """The state of a TPM and of firmware moves to another claim where source and target cannot have one at a time."""
     if not keeps_state(vmi.spec):
         return
     found = (entry.persistent_volume_claim_info for entry in vmi.status.volume_status if entry.name == STATE_VOLUME)
-    info = next(found, None)
-    name = state_claim_of(vmi.metadata)
-    if info is None:
+    if next(found, None) is None:
+        name = state_claim_of(vmi.metadata)
         yield Obstacle("DisksNotLiveMigratable", _of_claim(f"Unable to determine if PVC {name} is shared"))
-    elif _SHARED not in info.access_modes:
-        yield Obstacle(
-            "DisksNotLiveMigratable",
-            _of_claim(f"PVC {name} with the state of its TPM or UEFI firmware is not shared")
-            + "; stop the VM to start it on another node, or set vmStateStorageClass to a class of shared file systems"
-            " before the VM is made",
-        )
 
 
 def _of_volumes(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:

@@ -106,9 +106,10 @@ def plan_target(vmi: VirtualMachineInstance, node: str, seen: TargetSeen) -> Tar
         # Before it runs: were this launcher lost before the VMI is this node's, the guest would else start anew on
         # claims that lack what it has written here.
         return TargetPlan((TargetStep.EXCHANGE,), again=AGAIN_SECONDS)
-    if ruling is Ruling.RELEASE and state.source_state is not None and not state.target_taken_timestamp:
+    is_told = state.source_state is not None or state.moves_state
+    if ruling is Ruling.RELEASE and is_told and not state.target_taken_timestamp:
         # Before it runs: were this launcher lost before the VMI is this node's, the other box would start the guest
-        # anew.
+        # anew; and within a cluster the VM would start with the TPM of before.
         return TargetPlan((TargetStep.TAKE,), again=AGAIN_SECONDS)
     if ruling is Ruling.RELEASE:
         return TargetPlan((TargetStep.RELEASE,), again=AGAIN_SECONDS)

@@ -27,6 +27,7 @@ from kvedge.launcher.libvirt.domain_migration import DomainMigration
 from kvedge.launcher.libvirt.domain_nics import nic_with_link
 from kvedge.launcher.libvirt.domain_reading import memory_device_with, read_facts, read_look, read_sizes
 from kvedge.launcher.libvirt.domain_stats import DomainDirtyRate, read_figures
+from kvedge.launcher.libvirt.flash_reading import find_flash, read_flash
 from kvedge.launcher.libvirt.host_reading import read_host_documents
 from kvedge.launcher.libvirt.libvirt_errors import translate_errors
 from kvedge.launcher.libvirt.libvirt_events import start_event_loop, watch_events
@@ -271,6 +272,17 @@ class LibvirtSession:
             self._domain().coreDumpWithFormat(
                 path, libvirt.VIR_DOMAIN_CORE_DUMP_FORMAT_RAW, libvirt.VIR_DUMP_MEMORY_ONLY
             )
+
+    def read_variables(self) -> tuple[str, bytes] | None:
+        """The file of UEFI's variables and all that the guest has in them; the guest must not run meanwhile.
+
+        None when it has none in a file, or QEMU does not show them. Raises LauncherError, and OSError for the files.
+        """
+        with translate_errors("reading the variables of UEFI"):
+            domain = self._domain()
+            place = find_flash(domain.XMLDesc())
+            read = None if place is None else read_flash(domain, place)
+        return None if place is None or read is None else (place.path, read)
 
     def move_pointer(self) -> None:
         """Nudge the guest's mouse, by one step there and back; a guest without one does not mind.

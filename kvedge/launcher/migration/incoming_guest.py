@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from xml.etree import ElementTree
 
 from kvedge.launcher.disks.arriving_disk import accept_copies, drop_copies
+from kvedge.launcher.disks.firmware_variables import keep_variables
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.disks.tpm_directories import accept_tpm, drop_tpm
 from kvedge.launcher.launcher_errors import BadRequest, DomainMissing, LauncherError, WrongState
@@ -64,6 +65,7 @@ class Session(Protocol):
     def libvirt_version(self) -> int: ...
     def facts(self) -> DomainFacts | None: ...
     def unpause(self) -> None: ...
+    def read_variables(self) -> tuple[str, bytes] | None: ...
     def destroy(self, *, graceful: bool) -> None: ...
 
 
@@ -184,6 +186,8 @@ class IncomingGuest:
         with self._lock:
             if not self.is_released:
                 self._accept_disks()
+                # Strictly: the VM may start from this claim from now on.
+                self._keep_variables()
             return self._look()
 
     def _accept_disks(self) -> None:
@@ -195,6 +199,24 @@ class IncomingGuest:
             self._keep(accepted=True)
         accept_copies(self._root, self._copied)
         accept_tpm(self._root, self._uid)
+
+    def _keep_variables(self) -> None:
+        """Have UEFI's variables on stable storage: QEMU itself writes them only when the guest goes on.
+
+        On a claim that is the target's own the file has the firmware's template until then.
+
+        Raises:
+            LauncherError: when QEMU does not tell them, or they cannot be written; the guest waits.
+        """
+        try:
+            found = self._ensure_session().read_variables()
+            if found is None:
+                return
+            path, variables = found
+            if keep_variables(path, variables):
+                log.info("the variables of UEFI have come", extra={"facts": {"bytes": len(variables)}})
+        except OSError as error:
+            raise WrongState(f"the variables of UEFI cannot be kept: {error}") from error
 
     def _let_run(self) -> None:
         try:

@@ -10,9 +10,12 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
+import msgspec
+
 from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.meta import ObjectMeta, OwnerReference, owner_reference
 from kvedge.resources.types.storage import (
+    READ_WRITE_MANY,
     READ_WRITE_ONCE,
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
@@ -74,11 +77,56 @@ def state_claim_of(metadata: ObjectMeta) -> str:
     return metadata.annotations.get(STATE_CLAIM) or state_claim_name(metadata.name)
 
 
+def state_claim_of_run(vmi: VirtualMachineInstance) -> str:
+    """The claim of this VMI that counts now: from the word of its target on that all of the state has come, the one
+    that the state was brought to.
+    """
+    return moved_claim_of(vmi.metadata, vmi) or state_claim_of(vmi.metadata)
+
+
+def moved_claim_of(metadata: ObjectMeta, vmi: VirtualMachineInstance) -> str:
+    """The claim that a VM or VMI is to name from now on, as the latest migration of `vmi` has brought the state there;
+    empty where it names that one already, or one that has nothing to do with it.
+    """
+    state = vmi.status.migration_state
+    if state is None or not state.moves_state or not state.target_taken_timestamp:
+        return ""
+    is_behind = state_claim_of(metadata) == state.source_persistent_state_pvc_name
+    return state.target_persistent_state_pvc_name if is_behind else ""
+
+
+def is_shared_state(vmi: VirtualMachineInstance) -> bool:
+    """Whether several nodes have the claim at a time, as far as the VMI's status tells."""
+    infos = (entry.persistent_volume_claim_info for entry in vmi.status.volume_status if entry.name == STATE_VOLUME)
+    info = next(infos, None)
+    return info is not None and READ_WRITE_MANY in info.access_modes
+
+
+def as_state_moved(vmi: VirtualMachineInstance, job: str) -> VirtualMachineInstance:
+    """The VMI with the claim that a migration, by its UID, brings the state of TPM and firmware to; as it is where that
+    claim is shared, or nothing is to last.
+    """
+    if not keeps_state(vmi.spec) or is_shared_state(vmi):
+        return vmi
+    marks = {**vmi.metadata.annotations, STATE_CLAIM: coming_claim_name(vmi.metadata.name, job)}
+    return msgspec.structs.replace(vmi, metadata=msgspec.structs.replace(vmi.metadata, annotations=marks))
+
+
+def coming_claim_name(vm: str, job: str) -> str:
+    """The claim that a migration brings the state to: one of its own, which nobody had before.
+
+    >>> coming_claim_name("web", "b5a2")
+    'persistent-state-for-web-d9f33004e4'
+    """
+    digest = hashlib.sha256(job.encode()).hexdigest()[:_DIGEST]
+    return f"{state_claim_name(vm)[: _LONGEST_NAME - _DIGEST - 1]}-{digest}"
+
+
 def state_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
     """The claim as if it were a volume of the VMI; none where nothing is to last."""
     if not keeps_state(vmi.spec):
         return []
-    source = PersistentVolumeClaimSource(claim_name=state_claim_of(vmi.metadata))
+    source = PersistentVolumeClaimSource(claim_name=state_claim_of_run(vmi))
     return [Volume(name=STATE_VOLUME, persistent_volume_claim=source)]
 
 
@@ -95,12 +143,15 @@ def memory_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
     return [Volume(name=MEMORY_VOLUME, persistent_volume_claim=PersistentVolumeClaimSource(claim_name=claim))]
 
 
-def make_state_claim(vmi: VirtualMachineInstance, storage_class: str) -> PersistentVolumeClaim:
-    """The claim, which goes with the VM, or with a VMI that has none; `storage_class` is "" for the default one."""
+def make_state_claim(vmi: VirtualMachineInstance, storage_class: str, name: str = "") -> PersistentVolumeClaim:
+    """The claim, which goes with the VM, or with a VMI that has none; `storage_class` is "" for the default one.
+
+    `name` is one that a migration brings the state to.
+    """
     return PersistentVolumeClaim(
         metadata=ObjectMeta(
             namespace=vmi.metadata.namespace,
-            name=state_claim_name(vmi.metadata.name),
+            name=name or state_claim_name(vmi.metadata.name),
             labels={STATE_LABEL: as_label_value(vmi.metadata.name)},
             owner_references=[_owner(vmi)],
         ),
@@ -121,6 +172,11 @@ def is_state_of(claim: PersistentVolumeClaim, vmi: VirtualMachineInstance) -> bo
     is_named = vmi.metadata.annotations.get(STATE_CLAIM) == claim.metadata.name
     if is_named or not claim.metadata.owner_references:
         return claim.metadata.labels.get(STATE_LABEL) == as_label_value(vmi.metadata.name)
+    return is_owned_state(claim, vmi)
+
+
+def is_owned_state(claim: PersistentVolumeClaim, vmi: VirtualMachineInstance) -> bool:
+    """Whether the claim was made for the state of this very VM, and goes with it."""
     owner = _owner(vmi)
     return any((each.kind, each.uid) == (owner.kind, owner.uid) for each in claim.metadata.owner_references)
 

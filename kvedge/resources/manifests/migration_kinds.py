@@ -90,6 +90,10 @@ MIGRATION_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "targetNode": "The node that it moves to.",
         "sourcePod": "The name of its launcher Pod on the source node.",
         "targetPod": "The name of its launcher Pod on the target node.",
+        "sourcePersistentStatePVCName": "The claim with the state of TPM and firmware that the guest leaves, where the"
+        " target has another one.",
+        "targetPersistentStatePVCName": "The claim that this state is brought to; the VM's from targetTakenTimestamp"
+        " on.",
         "targetAttachmentPodUID": "The UID of the first of targetAttachmentPods, by name.",
         "targetAttachmentPods": "By hotplugged volume, the UID of the Pod that holds its claim on the target node.",
         "migrationPolicyName": "The MigrationPolicy that was found for it.",

@@ -69,7 +69,8 @@ class MigrationState(KubeStruct, kw_only=True):
 
     Between two boxes each has a VMI of its own. One has `target_state` and the other one `source_state`, and its
     handler also writes the other handler's part, as it has heard it. `target_taken_timestamp` says that the guest is
-    the target's, whatever becomes of it; it is written before the guest runs there.
+    the target's, whatever becomes of it; it is written before the guest runs there. Within a cluster it is written
+    where the state of TPM and firmware has come to another claim: from then on that claim is the VM's.
     """
 
     migration_uid: str = ""
@@ -79,6 +80,9 @@ class MigrationState(KubeStruct, kw_only=True):
     target_pod: str = ""
     # The Pod that holds the hotplugged volumes there: KubeVirt's is one for all, ours the first of all.
     target_attachment_pod_uid: str = field(default="", name="targetAttachmentPodUID")
+    # The claims with the state of TPM and firmware, where the target has another one.
+    source_persistent_state_pvc_name: str = field(default="", name="sourcePersistentStatePVCName")
+    target_persistent_state_pvc_name: str = field(default="", name="targetPersistentStatePVCName")
     migration_policy_name: str | None = None
     migration_configuration: MigrationConfiguration | None = None
     abort_requested: bool = False
@@ -109,6 +113,11 @@ class MigrationState(KubeStruct, kw_only=True):
         return self.abort_requested or is_refused
 
     @property
+    def moves_state(self) -> bool:
+        """Whether the state of TPM and firmware is brought to another claim."""
+        return bool(self.target_persistent_state_pvc_name)
+
+    @property
     def has_left_box(self) -> bool:
         """Whether the guest is another box's by now."""
         return self.target_state is not None and self.completed and not self.failed
@@ -132,6 +141,8 @@ CONTROLLERS_PART: Final = (
     "targetPod",
     "targetAttachmentPodUID",
     "targetAttachmentPods",
+    "sourcePersistentStatePVCName",
+    "targetPersistentStatePVCName",
     "migrationPolicyName",
     "migrationConfiguration",
     "abortRequested",

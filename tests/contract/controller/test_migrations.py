@@ -13,6 +13,7 @@ from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.data_volume_names import DEFAULT_CLASS
+from kvedge.resources.disks.state_claims import STATE_CLAIM
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import APP, MIGRATION_TARGET_NODE, NODE_NAME
@@ -274,6 +275,58 @@ def test_the_claim_with_a_tpm_s_state_is_made_for_many_nodes_and_the_target_has_
     for pod in (moving.source, target):
         claims = [volume.persistent_volume_claim for volume in pod.spec.volumes]
         assert [each.claim_name for each in claims if each is not None] == [STATE]
+
+
+def a_guest_with_a_tpm(role: ControllerRole, server: EitherServer, namespace: str) -> tuple[Moving, Pod, str]:
+    """A guest whose TPM is on a claim of one node, its target's Pod, and the claim that this one has for it."""
+    moving = Moving(server, namespace, {"tpm": {"persistent": True}})
+    assert moving.client.get(PersistentVolumeClaim, namespace, STATE).spec.access_modes == ["ReadWriteOnce"]
+    target = moving.begins()
+    names = [volume.persistent_volume_claim for volume in target.spec.volumes]
+    (coming,) = [each.claim_name for each in names if each is not None]
+    state = moving.state()
+    assert (state.source_persistent_state_pvc_name, state.target_persistent_state_pvc_name) == (STATE, coming)
+    made = moving.client.get(PersistentVolumeClaim, namespace, coming)
+    assert (made.spec.access_modes, made.metadata.labels) == (["ReadWriteOnce"], {"persistent-state-for": "web"})
+    assert coming != STATE
+    moving.handler_writes(targetNodeAddress="10.0.0.2:8186")
+    moving.handler_writes(startTimestamp=now(), mode="PreCopy")
+    moving.enters("Running")
+    return moving, target, coming
+
+
+def state_claims(moving: Moving) -> list[str]:
+    """Those that nobody has deleted."""
+    found = moving.client.list(PersistentVolumeClaim, moving.namespace)
+    return [each.metadata.name for each in found if each.metadata.deletion_timestamp is None]
+
+
+def test_a_tpm_on_a_claim_of_one_node_comes_to_another_claim_which_counts_from_the_target_s_word_on(
+    role: ControllerRole, either_server: EitherServer, namespace: str
+) -> None:
+    moving, _target, coming = a_guest_with_a_tpm(role, either_server, namespace)
+    moving.handler_writes(sourceNodeDomainGoneTimestamp=now())
+    assert STATE_CLAIM not in moving.node.vmi().metadata.annotations
+    moving.handler_writes(targetTakenTimestamp=now())
+    named = lambda: moving.node.vmi().metadata.annotations.get(STATE_CLAIM) == coming  # noqa: E731
+    wait_until(named, "the VMI names the other claim")
+    assert sorted(state_claims(moving)) == sorted([STATE, coming])
+    done = {"completed": True, "endTimestamp": now()}
+    labels = {NODE_NAME: OTHER_NODE, MIGRATION_TARGET_NODE: None}
+    moving.patch_vmi({"metadata": {"labels": labels}, "status": {"nodeName": OTHER_NODE, "migrationState": done}})
+    moving.enters("Succeeded")
+    wait_until(lambda: state_claims(moving) == [coming], "the claim that the guest has left goes")
+
+
+def test_a_guest_that_stays_keeps_the_claim_of_its_tpm_and_the_other_one_goes(
+    role: ControllerRole, either_server: EitherServer, namespace: str
+) -> None:
+    moving, _target, coming = a_guest_with_a_tpm(role, either_server, namespace)
+    assert coming in state_claims(moving)
+    moving.handler_writes(failed=True, completed=True, endTimestamp=now(), failureReason="the wire was cut")
+    moving.enters("Failed")
+    wait_until(lambda: state_claims(moving) == [STATE], "the claim to which nothing came goes")
+    assert STATE_CLAIM not in moving.node.vmi().metadata.annotations
 
 
 def test_a_guest_that_stays_keeps_its_pod_and_the_other_one_is_ended(moving: Moving) -> None:

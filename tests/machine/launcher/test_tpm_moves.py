@@ -300,7 +300,7 @@ def test_a_target_killed_before_the_release_still_has_the_tpm(place: Place, runn
 
 
 def test_all_of_its_state_comes_to_an_empty_claim_of_the_target_s_own(place: Place, running: dict[str, Any]) -> None:
-    """No controller exchanges such claims yet: what a launcher brings along is what they would build on."""
+    """As when the nodes do not share it: all of it lasts there before the guest runs."""
     source, variables, left = running["here"], place.variables, place.claim
     place.make_claim("own-state")
     target, _wire = place.target(source, "m-own")
@@ -308,6 +308,11 @@ def test_all_of_its_state_comes_to_an_empty_claim_of_the_target_s_own(place: Pla
     outgoing(source, m.OUTGOING_GONE)
     incoming(target, m.INCOMING_COMPLETE)
     assert place.variables != variables, "QEMU writes them when the guest goes on"
+    accept = m.ReleaseIncomingRequest(migration_uid="m-own", disks_only=True)
+    assert target.call("ReleaseIncoming", accept).incoming.state == m.INCOMING_COMPLETE
+    assert place.variables == variables
+    assert place.names() == ["swtpm-m-own", "swtpm.current"]
+    assert told(target) == []
     release(target, "m-own")
     owned(target)
     running["here"] = target
@@ -316,6 +321,28 @@ def test_all_of_its_state_comes_to_an_empty_claim_of_the_target_s_own(place: Pla
     assert place.variables == variables
     # What the guest has left is as it was: nothing of it counts any more, and nobody but a user removes it.
     assert sorted(os.listdir(left)) == ["nvram", "swtpm-m-3", "swtpm.current"]
+
+
+def test_a_target_lost_before_its_guest_ran_leaves_all_of_the_state_on_its_own_claim(
+    place: Place, running: dict[str, Any]
+) -> None:
+    source, variables = running["here"], place.variables
+    place.make_claim("lost-state")
+    target, _wire = place.target(source, "m-lost")
+    migrate(source, "m-lost")
+    outgoing(source, m.OUTGOING_GONE)
+    incoming(target, m.INCOMING_COMPLETE)
+    target.call("ReleaseIncoming", m.ReleaseIncomingRequest(migration_uid="m-lost", disks_only=True))
+    for pod in (source, target):
+        kill(pod.monitor_pid())
+        pod.process.wait(20)
+    assert told(target) == []
+    assert place.names() == ["swtpm-m-lost", "swtpm.current"]
+    assert place.variables == variables
+    running["here"] = again = start(place)
+    assert sealed(again) == (THERE, MADE_TWICE)
+    there, running["register"] = goes_on(again)
+    assert there == THERE
 
 
 def test_a_guest_that_is_lost_on_its_way_starts_with_the_tpm_that_it_had(place: Place, running: dict[str, Any]) -> None:
@@ -328,10 +355,10 @@ def test_a_guest_that_is_lost_on_its_way_starts_with_the_tpm_that_it_had(place: 
         kill(pod.monitor_pid())
         pod.process.wait(20)
     # What came is of no use any more: nobody has said that the source was off.
-    assert place.names() == ["swtpm-m-4", "swtpm-m-own", "swtpm.current"]
+    assert place.names() == ["swtpm-m-4", "swtpm-m-lost", "swtpm.current"]
     running["here"] = again = start(place)
     assert sealed(again) == (THERE, MADE_TWICE)
-    assert place.names() == ["swtpm-m-own", "swtpm.current"]
+    assert place.names() == ["swtpm-m-lost", "swtpm.current"]
     assert goes_on(again)[0] == THERE
 
 

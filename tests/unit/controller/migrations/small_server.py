@@ -27,11 +27,20 @@ from kvedge.resources.names import APP
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
 from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import CONFIG, patched
 from tests.support.clocks import FakeClock
 
-KINDS = (VirtualMachineInstance, VirtualMachineInstanceMigration, Pod, MigrationPolicy, Node, PersistentVolumeClaim)
+KINDS = (
+    VirtualMachineInstance,
+    VirtualMachineInstanceMigration,
+    Pod,
+    MigrationPolicy,
+    Node,
+    PersistentVolumeClaim,
+    VirtualMachine,
+)
 
 
 class Cache:

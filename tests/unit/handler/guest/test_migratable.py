@@ -132,17 +132,16 @@ MOVING = [
 
 
 UNTOLD = "Unable to determine if PVC persistent-state-for-web is shared"
-UNSHARED = "PVC persistent-state-for-web with the state of its TPM or UEFI firmware is not shared"
 
 
 @pytest.mark.parametrize(
     ("modes", "status", "words"),
-    [(None, "False", UNTOLD), (["ReadWriteOnce"], "False", UNSHARED), (["ReadWriteMany"], "True", "")],
+    [(None, "False", UNTOLD), (["ReadWriteOnce"], "True", ""), (["ReadWriteMany"], "True", "")],
 )
 @pytest.mark.parametrize(
     "domain", [{"devices": {"tpm": {"persistent": True}}}, {"firmware": {"bootloader": {"efi": {"persistent": True}}}}]
 )
-def test_the_state_of_a_tpm_and_of_firmware_moves_where_nodes_share_its_claim(
+def test_the_state_of_a_tpm_and_of_firmware_moves_once_its_claim_is_known(
     domain: dict[str, Any], modes: list[str] | None, status: str, words: str
 ) -> None:
     info = {"name": STATE_VOLUME, "target": "", "persistentVolumeClaimInfo": {"accessModes": modes}}

@@ -72,6 +72,16 @@ def test_a_guest_on_other_claims_runs_only_once_its_vmi_names_them() -> None:
     )
 
 
+def test_a_guest_whose_state_came_to_another_claim_runs_only_once_its_vmi_says_so() -> None:
+    moved = {"sourcePersistentStatePVCName": "old", "targetPersistentStatePVCName": "new"}
+    taken = {**moved, "targetTakenTimestamp": "2026-05-01T00:00:06Z"}
+    assert plan({**LEFT, **moved}, COMPLETE).steps == (TargetStep.TAKE,)
+    assert plan({**LEFT, **taken}, COMPLETE).steps == (TargetStep.RELEASE,)
+    # Nor is it said before the source is known to be off, or of a guest that has not come whole.
+    for state, word in (({**BEGUN, **moved}, COMPLETE), ({**LEFT, **moved}, ARRIVING), ({**OFF, **moved}, COMPLETE)):
+        assert TargetStep.TAKE not in plan(state, word).steps
+
+
 @pytest.mark.parametrize(("state", "word", "seen", "steps"), STEPS)
 def test_what_a_target_does_next(
     state: dict[str, Any], word: int | None, seen: dict[str, Any], steps: list[str]

@@ -38,6 +38,8 @@ class PlayedPod:
         self.locked = False
         self.told: list[str] = []
         self.ended = 0
+        # UEFI's, as QEMU has them, and their file.
+        self.variables: tuple[str, bytes] | None = None
         # Whether the mark was there when the guest was let run.
         self.unpaused: list[bool] = []
 
@@ -72,6 +74,9 @@ class PlayedPod:
             raise Unanswered("the image's lock is not free")
         self.unpaused.append(self.begun_unix_ms > 0)
         self.found = RUNS
+
+    def read_variables(self) -> tuple[str, bytes] | None:
+        return self.variables
 
     def destroy(self, *, graceful: bool) -> None:
         self.found = None
@@ -144,6 +149,26 @@ def test_disks_are_accepted_while_the_guest_waits_and_are_dropped_no_more(pod: P
     (place_of(pod.directory, "data") / ARRIVING).write_text("u m-1\n")
     pod.launcher().discard("m-1", "it has ended")
     assert "disk.img" in os.listdir(place_of(pod.directory, "data"))
+
+
+def test_variables_of_uefi_are_in_their_file_before_the_guest_runs(pod: PlayedPod) -> None:
+    guest, file = prepared(pod), pod.directory / "web_VARS.fd"
+    file.write_bytes(b"template")
+    pod.found, pod.variables = WAITS, (str(file), b"the keys")
+    assert guest.accept_disks("m-1").incoming.state == m.INCOMING_COMPLETE
+    assert (file.read_bytes(), pod.unpaused) == (b"the keys", [])
+
+
+@pytest.mark.parametrize("content", [None, b"of another size"], ids=["no file", "another file"])
+def test_a_guest_whose_variables_cannot_be_kept_waits(pod: PlayedPod, content: bytes | None) -> None:
+    guest, file = prepared(pod), pod.directory / "web_VARS.fd"
+    if content is not None:
+        file.write_bytes(content)
+    pod.found, pod.variables = WAITS, (str(file), b"the keys")
+    with pytest.raises(WrongState, match="variables of UEFI"):
+        guest.accept_disks("m-1")
+    assert (guest.look().incoming.state, pod.unpaused) == (m.INCOMING_COMPLETE, [])
+    assert content is None or file.read_bytes() == content
 
 
 def test_a_launcher_killed_after_a_disk_was_accepted_accepts_it_again(pod: PlayedPod) -> None:
