@@ -24,8 +24,11 @@ Proof that no guest runs once that write has succeeded:
    when it closes the device of a process that has gone; and the timer runs from there.
 4. So no guest runs after `t_ok + silence + 3 * watchdog`, whether the fencer killed the guests or the timer did it.
 5. `margin` is for the rates of the two clocks, for a timer that is late, and for what the machine needs to be reset.
-   Where the node's clock and its timer run slow by a part `d`, and the controller's fast by `d`, all takes
-   `2 * d * gone_after` longer: the margin must be above that for one in a hundred (`least_margin`).
+   Where the node's clock and its timer run slow by a part `d`, the guests may run until
+   `(silence + 3 * watchdog) / (1 - d)`; where the controller's clock runs fast by `d`, it waits for
+   `gone_after / (1 + d)` alone. The second is not below the first where the margin is at least
+   `2 * d / (1 - d)` of `silence + 3 * watchdog`. That, for one in a hundred, and a second for the reset itself is the
+   `least_margin`.
 
 What this does not cover. A machine that sleeps, or whose hypervisor stands still, has a timer that stands still, too.
 When it wakes, its guests run until the first look, `check` seconds later at most: CLOCK_BOOTTIME has gone on. A
@@ -46,6 +49,8 @@ ENABLED: Final = "enabled"
 DISABLED: Final = "disabled"
 # The clocks of node and controller may be wrong by this part each.
 CLOCK_ERROR: Final = 0.01
+# What a machine needs at least from the end of its timer until nothing runs on it.
+RESET_SECONDS: Final = 1.0
 _DELAYS: Final = 3
 # A renewal or two may be lost without harm.
 _RENEWALS: Final = 3
@@ -80,8 +85,10 @@ class FenceTerms:
 
     @property
     def least_margin(self) -> float:
-        """What the rates of two clocks alone may make of these terms."""
-        return 2 * CLOCK_ERROR * (self.silence + _DELAYS * self.watchdog)
+        """What the rates of two clocks may make of these terms, and the reset."""
+        return 2 * CLOCK_ERROR / (1 - CLOCK_ERROR) * (self.silence + _DELAYS * self.watchdog) + (
+            RESET_SECONDS * (1 + CLOCK_ERROR)
+        )
 
     def is_over(self, t_ok: float, now: float) -> bool:
         """Whether a node must end its guests, by its own clock."""
@@ -140,4 +147,7 @@ def _check(terms: FenceTerms) -> None:
     if terms.watchdog < 2 * terms.check:
         raise TermsError(f"watchdog must be at least {2 * terms.check} s, twice check")
     if terms.margin < terms.least_margin:
-        raise TermsError(f"margin must be at least {terms.least_margin:.1f} s: clocks may differ by two in a hundred")
+        raise TermsError(
+            f"margin must be at least {terms.least_margin:.1f} s: clocks may differ by two in a hundred, and a reset"
+            " takes its time"
+        )

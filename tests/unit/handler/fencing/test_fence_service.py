@@ -18,7 +18,7 @@ from kvedge.runtime.linux.boot import read_boot_id
 from tests.support.played_leases import PlayedWatchdog
 from tests.support.waiting import wait_until
 
-TERMS = FenceTerms(silence=3600, watchdog=4, renew=1, check=1, margin=73)
+TERMS = FenceTerms(silence=3600, watchdog=4, renew=1, check=1, margin=75)
 UID = "22222222-2222-2222-2222-222222222222"
 
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from kvedge.resources.node_loss.fence_terms import SELF_FENCING, FenceTerms, TermsError, parse_terms, read_terms
+from kvedge.resources.node_loss.fence_terms import (
+    CLOCK_ERROR,
+    RESET_SECONDS,
+    SELF_FENCING,
+    FenceTerms,
+    TermsError,
+    parse_terms,
+    read_terms,
+)
 
 
 @pytest.mark.parametrize("text", ["", "disabled"])
@@ -34,7 +44,7 @@ def test_terms_are_read_as_they_are_written() -> None:
         pytest.param("silence=40s,silence=50s", "silence is there twice", id="twice"),
         pytest.param("silence=10s", "silence must be at least 15 s, 3 times renew", id="a lost renewal kills"),
         pytest.param("watchdog=3s", "watchdog must be at least 4 s, twice check", id="a late look resets"),
-        pytest.param("margin=1s", "margin must be at least 2.0 s", id="clocks alone use it up"),
+        pytest.param("margin=1s", "margin must be at least 3.0 s", id="clocks and the reset use it up"),
         pytest.param("renew=0s", "renew must be 1 to 3600 s, and is 0", id="no time at all"),
         pytest.param("x" * 300, "it is longer than 200 characters", id="very long"),
     ],
@@ -54,3 +64,14 @@ def test_a_node_is_over_only_after_its_silence() -> None:
 
 def test_what_the_device_has_really_taken_counts() -> None:
     assert FenceTerms().with_watchdog(15).gone_after == 105
+
+
+@pytest.mark.parametrize("silence", [3, 40, 977, 3600])
+@pytest.mark.parametrize("watchdog", [2, 15, 60, 3600])
+def test_the_least_margin_is_enough_for_the_slowest_node_and_the_fastest_controller(
+    silence: int, watchdog: int
+) -> None:
+    terms = FenceTerms(silence, watchdog, 1, 1, 0)
+    terms = FenceTerms(silence, watchdog, 1, 1, math.ceil(terms.least_margin))
+    last = (terms.silence + 3 * terms.watchdog) / (1 - CLOCK_ERROR) + RESET_SECONDS
+    assert terms.gone_after / (1 + CLOCK_ERROR) >= last
