@@ -5,7 +5,7 @@
 As `test_one_guest`, whose launchers and libvirt these are; here the handlers' own plans decide, each from the VMI as it
 last heard of it. What is written against another version than the server has is refused. The controller writes a
 cancel, the proof that the source's Pod runs nothing, and the end of a migration that had not begun. The guest has a
-disk that moves along: its VMI names the other claim before the guest runs on it.
+disk that moves along, and a TPM whose state comes to another claim: its VMI names both before the guest runs on them.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Written(NamedTuple):
     off: bool = False
     failed: bool = False
     exchanged: bool = False
+    taken: bool = False
     owned: bool = False
     ended: bool = False
 
@@ -84,6 +85,9 @@ def vmi_of(written: Written) -> VirtualMachineInstance:
         "failed": written.failed,
         "completed": written.failed or written.owned,
         "targetNodeDomainDetected": True,
+        "sourcePersistentStatePVCName": "state",
+        "targetPersistentStatePVCName": "other-state",
+        "targetTakenTimestamp": AT if written.taken else None,
     }
     status = {"phase": "Failed" if written.ended else "Running"}
     make = exchanged_vmi if written.exchanged else copying_vmi
@@ -203,6 +207,8 @@ def target_pass(scene: Scene) -> Iterator[tuple[str, Scene]]:
             yield "the address is written", scene.write(heard, address=True)
         elif step is TargetStep.EXCHANGE and up and now is Incoming.COMPLETE:
             yield "the claims are exchanged", scene.write(heard, exchanged=True)
+        elif step is TargetStep.TAKE and up and now is Incoming.COMPLETE:
+            yield "that the state has come is written", scene.write(heard, taken=True)
         elif step is TargetStep.RELEASE and up and not settled and not world.release:
             yield "release", scene.change(release=True)
         elif step is TargetStep.DISCARD and up and not settled and not world.discard:
@@ -328,6 +334,19 @@ def test_a_guest_runs_on_copied_disks_only_once_its_vmi_names_them_and_its_own_a
         if scene.vmi.exchanged:
             assert scene.vmi.left, story(scene)
             assert scene.world.left not in (OutgoingQemu.RUNS, OutgoingQemu.HELD) or scene.world.missed, story(scene)
+
+
+def test_a_guest_runs_with_its_tpm_only_once_its_vmi_says_so_and_the_source_s_is_not_written_any_more() -> None:
+    for scene in everything():
+        if scene.world.begun:
+            # Whatever is lost from here on: a run that starts anew has all that the guest has sealed.
+            assert scene.vmi.taken, story(scene)
+        if scene.vmi.taken:
+            assert scene.vmi.left, story(scene)
+            assert scene.world.left not in (OutgoingQemu.RUNS, OutgoingQemu.HELD) or scene.world.missed, story(scene)
+        # Of the two claims one is written at most, and it is the one that counts.
+        writes_here = scene.world.left in (OutgoingQemu.RUNS, OutgoingQemu.HELD) and not scene.world.missed
+        assert not (writes_here and scene.world.come is IncomingQemu.RUNS), story(scene)
 
 
 def test_a_run_is_not_called_ended_while_its_guest_runs() -> None:
