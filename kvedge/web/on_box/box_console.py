@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 COOKIE: Final = "__Host-kvedge-console"
 _UPKEEP_SECONDS: Final = 15.0
 _HTTPS_PORT: Final = 443
+# Of a certificate's wildcards, in a message.
+_MOST_TOLD: Final = 4
 
 
 class Certificate(Protocol):
@@ -88,6 +90,8 @@ class BoxConsole:
             users = BoxUsers(cluster, self._kubeconfig)
             self._server.start(tls, lambda: self._application(users, tls))
         except (ServerError, CertificateError, KubeconfigError, KubeconfigFault) as error:
+            # The port may be taken by now.
+            self.stop()
             raise ServiceError(self.name, f"console-address: {error}") from error
         log.info("the console is served", extra={"facts": {"address": join_address(host, self._server.port)}})
 
@@ -109,7 +113,7 @@ class BoxConsole:
         """
         found = find_origins(hosts_of(material.certificate), self.port)
         if not found:
-            raise CertificateError("the certificate names no host but wildcards; the console needs its names in full")
+            raise CertificateError(_no_host(hosts_of(material.certificate)))
         return found
 
     def _use(self, material: TlsMaterial, origins: Mapping[str, str]) -> None:
@@ -173,6 +177,15 @@ class BoxConsole:
         elif not self._is_told:
             self._is_told = True
             log.error("the console keeps its earlier certificate", extra={"facts": {"why": self._fault}})
+
+
+def _no_host(wildcards: Iterable[str]) -> str:
+    """What is wrong with a certificate by which no browser may ask, and what to do."""
+    told = ", ".join(sorted(wildcards)[:_MOST_TOLD])
+    return (
+        f"the certificate names no host but wildcards ({told}), and whatever has such a name could pass for this "
+        "console: have console-certificate name the host that browsers open in full, beside the wildcard or instead"
+    )
 
 
 def find_origins(hosts: frozenset[str], port: int) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ from kvedge.kube.errors import AlreadyExists, Forbidden, KubeError
 from kvedge.kube.self_review import ask_who
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.policy_rules import RBAC_GROUP
-from kvedge.web.own_rights import may
+from kvedge.web.own_rights import may, may_each
 from kvedge.web.site.access_view import KINDS, ROLES, given_view, is_of_role, new_binding, subject_of, without
 from kvedge.web.texts.shown_text import showable
 
@@ -49,7 +49,7 @@ _TAKE_SHARED: Final = "Take roles away that are given to several at once"
 def read_access(session: Session, namespace: str) -> JsonObject:
     """Who the user is, what they may do there, and who has which role, as far as they may see it."""
     here = replace(session, client=session.client.hurry(_SECONDS))
-    rights = {words: may(here, check_name(namespace, "namespace"), wanted) for words, wanted in _ACTS.items()}
+    rights = may_each(here, check_name(namespace, "namespace"), _ACTS)
     given = given_view([])
     is_seen = rights[_SEE]
     if is_seen:

@@ -8,6 +8,9 @@ const MOST_TYPED = 4096;
 // A keyboard of QEMU holds 16 keys that its guest has not read yet, and loses the next.
 const PAUSE = 20;
 const LAYOUT_OF = { de: "de" };
+// What is printed on keys differs by language; what is not here is printed on all.
+const KEY_WORDS = new Map([["Ctrl", t("Ctrl")], ["Shift", t("Shift")], ["Del", t("Del")], ["Backspace", t("Backspace")], ["Menu", t("Menu")], ["Print", t("Print")]]);
+const nameOf = (combination) => combination.split("-").map((key) => KEY_WORDS.get(key) ?? key).join("-");
 // Stays for the next screen until the page is loaded again.
 let layout = LAYOUT_OF[language] ?? "us";
 
@@ -21,7 +24,7 @@ function press(screen, keys) {
 // A choice of combinations; `screen` gives noVNC's while it is connected, and nothing else.
 export function combinations(screen) {
   const choice = element("select", { "aria-label": t("Keys for the guest") },
-    Object.keys(COMBINATIONS).map((name) => element("option", {}, name)));
+    Object.keys(COMBINATIONS).map((name) => element("option", { value: name }, nameOf(name))));
   return [choice, button(t("Send the keys"), () => { const mine = screen(); if (mine) press(mine, COMBINATIONS[choice.value]); })];
 }
 

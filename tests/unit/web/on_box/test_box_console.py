@@ -20,6 +20,7 @@ from kvedge.runtime.tls.certificates import TlsFiles
 from kvedge.web.on_box import box_console, guests
 from kvedge.web.on_box.box_console import COOKIE, BoxConsole, find_origins
 from tests.support.api_servers import EmbeddedServer
+from tests.support.certificate_files import FileAuthority
 
 _CORE = "/api/v1/namespaces/default"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -204,6 +205,19 @@ def test_a_certificate_that_is_not_there_is_told(box: Box, tmp_path: Path) -> No
     lost = TlsFiles(box.files.ca, tmp_path / "server.crt", box.files.key)
     with pytest.raises(ServiceError, match=r"server\.crt: cannot be read"):
         BoxConsole("127.0.0.1:0", box.kubeconfig, lost).start()
+
+
+def test_a_certificate_of_wildcards_alone_is_told_with_what_to_do(box: Box, tmp_path: Path) -> None:
+    pair = FileAuthority(tmp_path, "site").issue("wild", hosts=["*.shop.example"])
+    console = BoxConsole("127.0.0.1:0", box.kubeconfig, TlsFiles(box.files.ca, pair.cert, pair.key))
+    with pytest.raises(ServiceError, match=r"no host but wildcards \(\*\.shop\.example\).* have console-certificate"):
+        console.start()
+
+
+def test_beside_a_wildcard_the_names_in_full_count() -> None:
+    assert find_origins(frozenset({"*.shop.example", "box.shop.example"}), 443) == {
+        "box.shop.example": "https://box.shop.example"
+    }
 
 
 def test_browsers_leave_out_the_port_of_https() -> None:
