@@ -27,6 +27,7 @@ from kvedge.web.page_files import PageFile, read_page_files
 from kvedge.web.page_headers import page_headers
 from kvedge.web.request_rules import UPLOADED_DATA, UPLOADS, judge_request
 from kvedge.web.sign_in import SignInDesk, SignInRefused, StreamTarget, TicketDesk, WebSession
+from kvedge.web.spice_door import keep_spice_door
 from kvedge.web.stream_bridge import LONGEST_REASON, TAKEN_BY_OTHER, stream_to
 from kvedge.web.texts.shown_text import showable
 from kvedge.web.texts.yaml_text import LONGEST
@@ -81,6 +82,8 @@ class ConsoleApp:
         self._is_secure = all(origin.startswith("https:") for origin in own_origins.values())
         self._files = read_page_files()
         self._shares = UserShares(is_of_many=strangers is not None)
+        # Screens by SPICE, each for as long as its viewer looks.
+        self._doors: set[asyncio.Task[str]] = set()
 
     def application(self) -> web.Application:
         """For a server."""
@@ -97,6 +100,10 @@ class ConsoleApp:
             app.router.add_get(path, self._reader(read), allow_head=False)
         for path, write in WRITES.items():
             app.router.add_post(path, self._writer(write))
+        if self._strangers is None:
+            # On a computer of others, a socket there would help nobody.
+            app.router.add_post("/vms/{namespace}/{name}/spice", self._open_spice)
+            app.on_shutdown.append(self._end_doors)
         app.router.add_post("/vms/{namespace}/{name}/{action}", self._act)
         app.router.add_post(f"{UPLOADS}{{namespace}}/{{name}}{UPLOADED_DATA}", self._take_data)
         app.router.add_post("/tickets", self._ticket)
@@ -231,6 +238,36 @@ class ConsoleApp:
             await socket.prepare(request)
             await self._while_signed_in(session, socket, stream_to(socket, session.user.session, target))
             return socket
+
+    async def _open_spice(self, request: web.Request) -> web.StreamResponse:
+        """The file for a viewer; what stands behind it goes on when this is answered."""
+        session = self._session(request)
+        ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        door = asyncio.ensure_future(self._keep_door(session, *_place(request), ready))
+        self._doors.add(door)
+        door.add_done_callback(self._doors.discard)
+        await asyncio.wait({door, ready}, return_when=asyncio.FIRST_COMPLETED)
+        if not ready.done():
+            door.result()
+            raise web.HTTPUnauthorized(reason="the session has ended")
+        return web.json_response({"file": ready.result()})
+
+    async def _keep_door(
+        self, session: WebSession[WebUser], namespace: str, name: str, ready: asyncio.Future[str]
+    ) -> str:
+        with self._shares.page("stream", session.owner):
+            work = asyncio.ensure_future(keep_spice_door(session.user.session, namespace, name, ready))
+            try:
+                await self._until_over(session, work)
+                return work.result() if work.done() else "the session has ended"
+            finally:
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
+
+    async def _end_doors(self, _: web.Application) -> None:
+        for door in self._doors:
+            door.cancel()
+        await asyncio.gather(*self._doors, return_exceptions=True)
 
     async def _take_data(self, request: web.Request) -> web.StreamResponse:
         session = self._session(request)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
+import aiohttp
 import pytest
 
 from kvedge.resources.names import GRAPHICS
@@ -68,6 +73,34 @@ def test_each_channel_of_a_client_reaches_qemu_and_the_next_client_takes_over(cl
                 assert sorted(list_channels(second)) == sorted(channels)
             assert other.wait(30) == 0
         assert process.wait(30) == 0
+
+
+def test_the_file_of_the_web_console_leads_a_client_to_qemu(box: Box, vm: str) -> None:
+    command = [sys.executable, "-m", "kvedge", "web", "--kubeconfig", str(box.kubeconfig)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as console:
+        assert console.stdout is not None
+        origin, _, secret = console.stdout.readline().strip().partition("/#sign-in=")
+        file = asyncio.run(fetch_viewer_file(origin, secret, vm))
+        place = file.partition("unix-path=")[2].partition("\n")[0]
+        with link(place) as main:
+            assert len(list_channels(main)) == 6
+            # The program takes its sockets with it.
+            console.terminate()
+            assert main.has_ended()
+        assert console.wait(30) == 0
+    assert not Path(place).parent.exists()
+
+
+async def fetch_viewer_file(origin: str, secret: str, vm: str) -> str:
+    """As a page does, once it has signed in."""
+    own = {"Origin": origin, "X-Kvedge-Console": "1"}
+    async with aiohttp.ClientSession(headers=own, cookie_jar=aiohttp.CookieJar(unsafe=True)) as page:
+        async with page.post(f"{origin}/sign-in", json={"secret": secret}) as answer:
+            assert answer.status == 200
+        async with page.post(f"{origin}/vms/default/{vm}/spice", json={}) as answer:
+            document = await answer.json()
+            assert answer.status == 200, document
+            return str(document["file"])
 
 
 def test_all_channels_end_with_the_guest(box: Box, cli: KvedgeCli, vm: str) -> None:

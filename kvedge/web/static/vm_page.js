@@ -10,6 +10,7 @@ import { graphsPart } from "./graphs.js";
 import { guestPart } from "./guest_part.js";
 import { migrationsPart, snapshotsPart } from "./history_part.js";
 import { vmLink } from "./list_page.js";
+import { spiceWay } from "./spice_part.js";
 import { age, t, ts } from "./words/words.js";
 
 const FACTS = [[t("State"), "status"], [t("Node"), "node"], [t("Address"), "ip"], [t("Memory"), "memory"], [t("vCPUs"), "cpus"], [t("Image"), "image"], [t("Run strategy"), "runStrategy"], [t("Guest"), "guest"]];
@@ -22,6 +23,7 @@ export function vmPage(main, live, namespace, name) {
   const actions = element("span", { class: "bar" });
   const content = element("div");
   const whole = element("span", { class: "bar" });
+  const ways = element("span", { class: "bar" });
   // What the user may do here; asked once, when it is first needed.
   let known = null;
   const rights = () => (known ??= read(`rights/${encodeURIComponent(namespace)}`).catch(() => { known = null; return {}; }));
@@ -30,7 +32,7 @@ export function vmPage(main, live, namespace, name) {
   const graphs = graphsPart(namespace, name);
   const isVm = () => live.rows.has(`VirtualMachine/${namespace}/${name}`);
   const manifest = editPart(vmPath(namespace, name), `${namespace}/${name}`, async () => isVm() && (await rights()).edit);
-  main.replaceChildren(element("h1", {}, `${namespace}/${name}`), element("div", { class: "bar" }, actions, whole), content, graphs.node, ...histories.map(({ node }) => node), manifest);
+  main.replaceChildren(element("h1", {}, `${namespace}/${name}`), element("div", { class: "bar" }, actions, ways, whole), content, graphs.node, ...histories.map(({ node }) => node), manifest);
   const told = rights().then((may) => {
     histories[0].node.hidden = !may.snapshots;
     histories[1].node.hidden = !may.migrations;
@@ -63,6 +65,7 @@ export function vmPage(main, live, namespace, name) {
       if (!isOpen || seen !== version) return;
       isAsked = true;
       histories[3].node.hidden = !runs || !isTold;
+      redraw(ways, runs && found.spice && may.spice ? [await spiceWay(namespace, name)] : []);
       redraw(whole, found.vmUid ? wholeActs(namespace, name, may, found) : []);
       redraw(content, parts(found, may, namespace, name));
     } catch (error) {

@@ -15,6 +15,7 @@ from kvedge.resources.meta import Condition
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import wants_spice
 from kvedge.web.texts.shown_text import showable
 
 _MOST: Final = 64
@@ -34,6 +35,7 @@ def view_of(
         "cpus": known.get("cpus", 0),
         "uid": vmi.metadata.uid if vmi else "",
         "vmUid": vm.metadata.uid if vm else "",
+        "spice": vmi is not None and wants_spice(vmi),
         "detachable": _detachable(vm, vmi),
         "conditions": [*_conditions("VM", vm), *_conditions("VMI", vmi)],
         "disks": [{name: showable(text) for name, text in disk.items()} for disk in known.get("disks", [])[:_MOST]],

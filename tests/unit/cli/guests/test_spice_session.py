@@ -1,4 +1,4 @@
-# Tests: kvedge/cli/guests/spice_session.py, kvedge/cli/guests/program_join.py
+# Tests: kvedge/cli/guests/spice_session.py, kvedge/cli/guests/program_join.py, kvedge/client/streams/spice_channels.py
 """A viewer's channels at a socket of this computer: who ends them, and what is said when none comes."""
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import pytest
 
 from kvedge.cli.exits import Refused
 from kvedge.cli.guests import spice_session
-from kvedge.cli.guests.spice_session import _Channels, _serve
+from kvedge.cli.guests.spice_session import _serve
+from kvedge.client.streams.spice_channels import SpiceChannels
 
 
 class QuietStream:
@@ -40,7 +41,7 @@ class QuietStream:
 def serve_here(directory: Path, seconds: float, viewer: str | None = None) -> tuple[Awaitable[None], QuietStream]:
     """One viewer's socket, and the stream of its first channel."""
     stream = QuietStream()
-    channels = _Channels(cast(Any, None), "web", cast(Any, stream))
+    channels = SpiceChannels(cast(Any, None), "web", cast(Any, stream))
     return _serve(channels, directory, "shop/web", viewer, seconds), stream
 
 

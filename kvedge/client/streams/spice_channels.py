@@ -1,0 +1,95 @@
+"""A SPICE viewer's connections to a unix socket of this computer, and the stream of each to the guest.
+
+Called by `kvedge spice` and by the web console on a user's own computer. A SPICE client has a connection for each of
+its channels: display, input, cursor, sound, USB. Each is led to the guest by a stream of its own, which the API server
+lets in or refuses by the user's rights, so that nothing here has to be kept secret for longer than the viewer looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable
+from typing import Final
+
+import aiohttp
+
+from kvedge.client.streams.stream_client import StreamClient, StreamRefused
+from kvedge.client.streams.stream_join import join_socket
+from kvedge.client.subresources import VMI
+
+SPICE: Final = "spice"
+# A viewer that has left has no rest to wait for.
+_REST_SECONDS: Final = 0.0
+
+
+def make_private_place() -> tempfile.TemporaryDirectory[str]:
+    """A directory that only this user may enter, where this user's sockets are, else where temporary files are.
+
+    Raises:
+        OSError: when none can be made.
+    """
+    place = os.environ.get("XDG_RUNTIME_DIR", "")
+    usual = place if place and os.access(place, os.W_OK) else None
+    return tempfile.TemporaryDirectory(prefix="kvedge-spice-", dir=usual)
+
+
+class SpiceChannels:
+    """The connections of one viewer."""
+
+    def __init__(
+        self,
+        client: StreamClient,
+        vmi: str,
+        first: aiohttp.ClientWebSocketResponse,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """`first` is the stream for the first channel; `tell` gets a line for each channel that is refused."""
+        self._client = client
+        self._vmi = vmi
+        self._tell = tell
+        self._first: aiohttp.ClientWebSocketResponse | None = first
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._is_over = False
+        # Whether a viewer has come, and whether it has left.
+        self.came = asyncio.Event()
+        self.gone = asyncio.Event()
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Lead one connection to the guest; called by the socket's server."""
+        task = asyncio.current_task()
+        assert task is not None
+        if self._is_over:
+            writer.close()
+            return
+        self._open[task] = writer
+        self.came.set()
+        try:
+            stream = await self._next_stream()
+            await join_socket(stream, reader, writer, _REST_SECONDS)
+        except StreamRefused as refused:
+            self._tell(f"a channel of the viewer was refused: {refused}")
+        except (OSError, aiohttp.ClientError):
+            # An end and no failure: the viewer says that its connection was lost.
+            pass
+        finally:
+            writer.close()
+            del self._open[task]
+            if not self._open:
+                self.gone.set()
+
+    async def _next_stream(self) -> aiohttp.ClientWebSocketResponse:
+        first, self._first = self._first, None
+        return first or await self._client.open(VMI, self._vmi, SPICE)
+
+    async def close(self) -> None:
+        """End all of them, and take none any more; it may be called again."""
+        self._is_over = True
+        for task, writer in self._open.items():
+            # A viewer that takes nothing any more must not hold up the end.
+            writer.transport.abort()
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+        if self._first is not None:
+            await self._first.close()

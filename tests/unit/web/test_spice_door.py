@@ -1,0 +1,65 @@
+# Tests: kvedge/web/spice_door.py
+"""A screen by SPICE behind a socket: whom it waits for, and what is left of it. With a browser: tests/browser."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from kvedge.client.streams.spice_channels import SpiceChannels
+from kvedge.web import spice_door
+from kvedge.web.spice_door import _serve
+
+
+class QuietStream:
+    """A stream to a guest that says nothing until it is closed."""
+
+    def __init__(self) -> None:
+        self.closed = asyncio.Event()
+
+    async def send_bytes(self, data: bytes) -> None:
+        """It takes everything."""
+
+    async def close(self) -> None:
+        self.closed.set()
+
+    def __aiter__(self) -> QuietStream:
+        return self
+
+    async def __anext__(self) -> Any:
+        await self.closed.wait()
+        raise StopAsyncIteration
+
+
+def serve(place: Path, comes: bool) -> str:
+    """How it ended, for a viewer that comes and leaves, or for none."""
+
+    async def run() -> str:
+        stream, ready = QuietStream(), asyncio.get_running_loop().create_future()
+        channels = SpiceChannels(cast(Any, None), "web", cast(Any, stream))
+        task = asyncio.ensure_future(_serve(channels, place, "shop/web", ready))
+        assert f"unix-path={place}\n" in await ready
+        if comes:
+            _, writer = await asyncio.open_unix_connection(place)
+            writer.close()
+        async with asyncio.timeout(10):
+            ended = await task
+        # The stream to the guest does not stay open for nobody.
+        assert stream.closed.is_set()
+        with pytest.raises(FileNotFoundError):
+            await asyncio.open_unix_connection(place)
+        return ended
+
+    return asyncio.run(run())
+
+
+def test_it_ends_when_its_viewer_leaves(tmp_path: Path) -> None:
+    assert serve(tmp_path / "screen", comes=True) == "the viewer left"
+
+
+def test_it_ends_when_none_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spice_door, "_COME_SECONDS", 0.05)
+    assert serve(tmp_path / "screen", comes=False) == "no viewer came"
