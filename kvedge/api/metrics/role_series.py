@@ -25,6 +25,7 @@ _STATES: Final = {
 }
 _SYNCS: Final = "kubevirt_vmi_sync_total"
 _PANICS: Final = "kubevirt_vmi_guest_os_panic_total"
+_MACHINES: Final = "kubevirt_node_deprecated_machine_types"
 # By what a process calls the moment from which on it counts.
 _TRANSITIONS: Final = {
     BETWEEN: "kubevirt_vmi_phase_transition_time_seconds",
@@ -61,6 +62,7 @@ TABLE: Final[Table] = {
         "How long migrations took to a phase."
     ),
     _SYNCS: counter("How often a VMI was seen to."),
+    _MACHINES: gauge("A machine type that the QEMU of a node means to give up: VMs of it should get another one."),
     _PANICS: counter("How often the system of a guest has panicked."),
     f"{_REST}requests_total": counter("Calls to the API server."),
     f"{_REST}request_latency_seconds": histogram("How long the API server took to answer."),
@@ -90,6 +92,8 @@ def _add_process(metrics: Mapping[str, Metric], node: str, stats: RoleStats) -> 
         if state in stats.states:
             metrics[name].add(base, int(stats.states[state]))
     _add_vmis(metrics, base, stats)
+    for machine in stats.deprecated_machines:
+        metrics[_MACHINES].add({**base, "machine_type": machine}, 1)
     for queue in stats.queues:
         _add_queue(metrics, {**base, "name": queue.name}, queue)
     for call in stats.calls:

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 _SECONDS: Final = 120
 CAPABILITIES_FILE: Final = "capabilities.json"
+# Grows when the probe finds more: what an earlier version has found is not all then.
+_FORM: Final = "2"
 _STAMP_FILE: Final = "made-for"
 # Whether KVM may encrypt guests' memory: it is switched on in the host's firmware and by options of the kernel.
 _ENCRYPTION: Final = (
@@ -91,7 +93,7 @@ def _replace_files(directory: Path, staged: Path) -> None:
 
 def _stamp(*, emulation: bool) -> str:
     machine = platform.machine()
-    facts = [machine, platform.release(), str(emulation)]
+    facts = [_FORM, machine, platform.release(), str(emulation)]
     facts += [_read(Path(path)).decode(errors="replace").strip() for path in _ENCRYPTION]
     facts.append(str(os.path.exists("/dev/sev")))
     for path in (shutil.which(f"qemu-system-{machine}"), _libvirt_driver()):

@@ -65,6 +65,8 @@ class NodeCapabilities(msgspec.Struct, frozen=True):
     launch_security: Sequence[str] = ()
     libvirt_version: str = ""
     qemu_version: str = ""
+    # Of the machine types those that QEMU means to give up.
+    deprecated_machines: Sequence[str] = ()
 
 
 def is_own_label(key: str) -> bool:

@@ -19,6 +19,7 @@ import msgspec
 from kvedge.handler.node.capability_seed import ProbeError, ensure_seed
 from kvedge.handler.node.kvm_check import Accelerator
 from kvedge.handler.node.node_manifest import NodeCapabilities
+from kvedge.kube.figures.process_figures import note_deprecated_machines
 from kvedge.resources.configuration.configuration import Configuration
 from kvedge.rpc.launcher_pb2 import NodeOptions
 from kvedge.runtime.architecture import host_architecture
@@ -129,7 +130,9 @@ class NodePlatform:
         return self._now
 
     def _probe(self, wanted: Accelerator) -> None:
-        self._now = wanted, ensure_seed(self._seed, emulation=wanted.emulation)
+        found = ensure_seed(self._seed, emulation=wanted.emulation)
+        self._now = wanted, found
+        note_deprecated_machines(found.deprecated_machines)
         log.info("accelerator chosen", extra={"facts": {"accelerator": wanted.detail}})
 
     def _run(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import resource
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -27,7 +27,10 @@ _STAT: Final = Path("/proc/stat")
 _STARTED: Final = 19
 CONTROLLER_LEADS: Final = "controller-leads"
 CONTROLLER_READY: Final = "controller-ready"
+# QEMU knows some dozens.
+_MOST_MACHINES: Final = 256
 _states: dict[str, Callable[[], bool]] = {}
+_machines: list[str] = []
 
 
 def register_state(name: str, holds: Callable[[], bool]) -> None:
@@ -38,6 +41,11 @@ def register_state(name: str, holds: Callable[[], bool]) -> None:
 def forget_state(name: str) -> None:
     """The role has stopped."""
     _states.pop(name, None)
+
+
+def note_deprecated_machines(names: Sequence[str]) -> None:
+    """The machine types of this node that its QEMU means to give up, instead of those before."""
+    _machines[:] = names[:_MOST_MACHINES]
 
 
 def tell_process() -> RoleStats:
@@ -53,6 +61,7 @@ def tell_process() -> RoleStats:
         transitions=VMI_FIGURES.tell_transitions(),
         syncs=VMI_FIGURES.tell_rounds(),
         panics=VMI_FIGURES.tell_panics(),
+        deprecated_machines=list(_machines),
     )
 
 

@@ -33,6 +33,8 @@ class NodeCapabilities:
     cpu_models: tuple[str, ...]
     cpu_features: tuple[str, ...]
     machine_types: tuple[str, ...]
+    # Those of them that QEMU means to give up.
+    deprecated_machines: tuple[str, ...]
     hyperv_features: tuple[str, ...]
     # The ways to encrypt a guest's memory: sev, sev-es, sev-snp, tdx.
     launch_security: tuple[str, ...]
@@ -50,12 +52,14 @@ def read_capabilities(documents: HostDocuments) -> NodeCapabilities:
     host_model = domain.find("cpu/mode[@name='host-model'][@supported='yes']")
     models = domain.iterfind("cpu/mode[@name='custom']/model[@usable='yes']")
     hyperv = domain.iterfind("features/hyperv[@supported='yes']/enum[@name='features']/value")
+    machines = _machines(documents.capabilities, domain.findtext("arch") or "")
     return NodeCapabilities(
         emulator=domain.findtext("path") or "",
         host_cpu_model="" if host_model is None else (host_model.findtext("model") or ""),
         cpu_models=_names(model.text for model in models),
         cpu_features=_features(documents, host_model),
-        machine_types=_machines(documents.capabilities, domain.findtext("arch") or ""),
+        machine_types=_names(machine.text for machine in machines),
+        deprecated_machines=_names(machine.text for machine in machines if machine.get("deprecated") == "yes"),
         hyperv_features=_names(value.text for value in hyperv),
         launch_security=_launch_security(domain),
         libvirt_version=_version(documents.libvirt),
@@ -83,10 +87,8 @@ def _features(documents: HostDocuments, host_model: ElementTree.Element | None) 
     return _names(entry.get("name") for entry in source.iter("feature") if entry.get("policy") not in refused)
 
 
-def _machines(capabilities: str, architecture: str) -> tuple[str, ...]:
-    host = ElementTree.fromstring(capabilities)
-    guest = f"guest/arch[@name='{architecture}']"
-    return _names(machine.text for machine in host.iterfind(f"{guest}/machine"))
+def _machines(capabilities: str, architecture: str) -> list[ElementTree.Element]:
+    return ElementTree.fromstring(capabilities).findall(f"guest/arch[@name='{architecture}']/machine")
 
 
 def _names(found: Any) -> tuple[str, ...]:

@@ -97,3 +97,5 @@ class RoleStats(KubeStruct, kw_only=True):
     transitions: list[TransitionStats] = []
     syncs: list[VmiCount] = []
     panics: list[VmiCount] = []
+    # Of a handler's node.
+    deprecated_machines: list[str] = []

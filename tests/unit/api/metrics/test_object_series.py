@@ -28,14 +28,13 @@ vmi_launcher_memory_overhead_bytes vmi_migration_end_time_seconds vmi_migration_
 vmi_migration_start_time_seconds vmi_migration_succeeded vmi_migrations_in_pending_phase
 vmi_migrations_in_running_phase vmi_migrations_in_scheduling_phase vmi_migrations_in_unset_phase vmi_non_evictable
 vmi_number_of_outdated vmi_status_addresses vmi_vnic_info vmsnapshot_succeeded_timestamp_seconds
-node_deprecated_machine_types vmi_gpu_info
+vmi_gpu_info
 """
 KUBEVIRTS: Final = {
     f"kubevirt_{name}": kind for kind, names in (("counter", _COUNTERS), ("gauge", _GAUGES)) for name in names.split()
 }
 NOT_THERE: Final = {
     "kubevirt_vmi_gpu_info": "the kubelet is not asked for the UUIDs of its plugins' devices",
-    "kubevirt_node_deprecated_machine_types": "a node's probe keeps the names of machines alone",
     "kubevirt_vm_created_by_pod_total": "deprecated; the newest of kubevirt_vm_create_date_timestamp_seconds tell",
 }
 OURS: Final = {

@@ -24,6 +24,7 @@ rest_client_rate_limiter_duration_seconds rest_client_request_latency_seconds re
 virt_controller_leading_status virt_controller_ready_status virt_handler_ready_status virt_operator_leading_status
 virt_operator_ready_status vmi_migration_phase_transition_time_from_creation_seconds
 vmi_phase_transition_time_from_creation_seconds vmi_phase_transition_time_from_deletion_seconds
+node_deprecated_machine_types
 vmi_phase_transition_time_seconds vmi_guest_os_panic_total vmi_sync_total workqueue_adds_total
 workqueue_depth workqueue_longest_running_processor_seconds
 workqueue_queue_duration_seconds workqueue_retries_total workqueue_unfinished_work_seconds
@@ -66,6 +67,11 @@ def test_a_process_that_was_asked_in_two_ways_is_told_of_once() -> None:
     other = stats("other", figures={"process_open_fds": 8})
     found = read(("n1", one), ("n2", other), ("host", one))
     assert sorted(found["process_open_fds"], key=str) == [({"node": "n1"}, 7.0), ({"node": "n2"}, 8.0)]
+
+
+def test_machines_that_qemu_means_to_give_up_are_told_of_by_node() -> None:
+    found = read(("n1", stats(deprecated_machines=["pc-i440fx-2.0"])), ("n2", stats("other")))
+    assert found["kubevirt_node_deprecated_machine_types"] == [({"node": "n1", "machine_type": "pc-i440fx-2.0"}, 1.0)]
 
 
 def test_queues_and_calls_have_kubevirts_labels() -> None:

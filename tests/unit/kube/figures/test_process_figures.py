@@ -6,7 +6,13 @@ import os
 import time
 from pathlib import Path
 
-from kvedge.kube.figures.process_figures import forget_state, read_figures, register_state, tell_process
+from kvedge.kube.figures.process_figures import (
+    forget_state,
+    note_deprecated_machines,
+    read_figures,
+    register_state,
+    tell_process,
+)
 
 
 def test_this_process_is_told_of_by_the_names_of_prometheus() -> None:
@@ -42,6 +48,13 @@ def test_states_are_told_from_when_a_role_has_started_until_it_has_stopped() -> 
     assert not tell_process().states["test-of-states"]
     forget_state("test-of-states")
     assert "test-of-states" not in tell_process().states
+
+
+def test_of_a_nodes_machines_those_are_told_that_were_found_last() -> None:
+    note_deprecated_machines(["pc-old", "pc-older"])
+    assert tell_process().deprecated_machines == ["pc-old", "pc-older"]
+    note_deprecated_machines([])
+    assert tell_process().deprecated_machines == []
 
 
 def test_a_process_is_the_same_each_time() -> None:

@@ -26,7 +26,8 @@ DOMAIN = """
 HOST = """
 <capabilities>
   <guest><arch name='i686'><machine>pc-old</machine></arch></guest>
-  <guest><arch name='x86_64'><machine maxCpus='288'>pc-q35-9.0</machine><machine>q35</machine></arch></guest>
+  <guest><arch name='x86_64'><machine maxCpus='288'>pc-q35-9.0</machine><machine>q35</machine>
+    <machine canonical='pc-i440fx-2.0' deprecated='yes'>pc</machine></arch></guest>
 </capabilities>
 """
 MODEL = "<cpu><feature policy='require' name='vmx'/><feature policy='disable' name='mpx'/><feature name='aes'/></cpu>"
@@ -42,7 +43,8 @@ def test_the_facts_are_those_of_this_architecture_and_accelerator() -> None:
     assert found.host_cpu_model == "Skylake-Client-IBRS"
     assert found.cpu_models == ("Penryn", "qemu64")
     assert found.cpu_features == ("aes", "vmx")
-    assert found.machine_types == ("pc-q35-9.0", "q35")
+    assert found.machine_types == ("pc", "pc-q35-9.0", "q35")
+    assert found.deprecated_machines == ("pc",)
     assert found.hyperv_features == ("relaxed", "vapic")
     assert (found.libvirt_version, found.qemu_version) == ("9.0.0", "7.2.22")
 
