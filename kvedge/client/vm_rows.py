@@ -72,7 +72,7 @@ class VmRow:
     @property
     def is_trouble(self) -> bool:
         """Whether its status is one to look after."""
-        return any(word in self.status for word in _TROUBLE)
+        return is_trouble(self.status)
 
     def cells(self, *, wide: bool, with_namespace: bool) -> list[str]:
         """The cells below :func:`header`."""
@@ -103,6 +103,11 @@ class VmRow:
             "guest": self.guest,
             "disks": [{"name": disk.name, "source": disk.source, "size": disk.size} for disk in self.disks],
         }
+
+
+def is_trouble(status: str) -> bool:
+    """Whether a VM's status is one to look after."""
+    return any(word in status for word in _TROUBLE)
 
 
 def header(*, wide: bool, with_namespace: bool) -> list[str]:

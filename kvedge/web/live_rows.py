@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import ClassVar, Final
+
+from msgspec import field
 
 from kvedge.client.session import Session
-from kvedge.client.vm_rows import VmRow, rows_of
+from kvedge.client.vm_rows import is_trouble
 from kvedge.kube.informer import Informer
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, KubeStruct
+from kvedge.resources.kinds import Kind
+from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.web.texts.shown_text import showable
@@ -25,12 +28,42 @@ _SILENT_SECONDS: Final = 150.0
 RowKey = tuple[str, str, str]
 
 
+class _VmStatus(KubeStruct, kw_only=True):
+    printable_status: str = ""
+
+
+class _SeenVm(KubeStruct, kw_only=True):
+    """Of a VM what a row tells: a thousand of them are kept for each user."""
+
+    KIND: ClassVar[Kind] = VirtualMachine.KIND
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    status: _VmStatus = field(default_factory=_VmStatus)
+
+
+class _Nic(KubeStruct, kw_only=True):
+    ip_address: str = ""
+
+
+class _VmiStatus(KubeStruct, kw_only=True):
+    phase: str = ""
+    node_name: str = ""
+    interfaces: list[_Nic] = field(default_factory=list)
+
+
+class _SeenVmi(KubeStruct, kw_only=True):
+    """Of a VMI what a row tells."""
+
+    KIND: ClassVar[Kind] = VirtualMachineInstance.KIND
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    status: _VmiStatus = field(default_factory=_VmiStatus)
+
+
 class LiveRows:
     """All VMs that the user may see; :meth:`wait_changed` wakes every page's feed."""
 
     def __init__(self, session: Session, namespace: str | None) -> None:
-        self._vms = Informer(session.client, VirtualMachine, namespace)
-        self._vmis = Informer(session.client, VirtualMachineInstance, namespace)
+        self._vms = Informer(session.client, _SeenVm, namespace)
+        self._vmis = Informer(session.client, _SeenVmi, namespace)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
         self._generation = 0
@@ -82,16 +115,16 @@ class LiveRows:
                 await self._changed.wait()
 
     def _make_rows(self) -> dict[RowKey, JsonObject]:
-        vms, vmis = self._vms.list(), self._vmis.list()
-        both: list[VirtualMachine | VirtualMachineInstance] = [*vms, *vmis]
-        versions = {
-            (item.KIND.kind, item.metadata.namespace, item.metadata.name): item.metadata.resource_version
-            for item in both
-        }
-        return {
-            (row.kind, row.namespace, row.name): _row_document(row, versions)
-            for row in rows_of(vms, vmis, datetime.now(UTC))
-        }
+        """As `vm_rows` has them: a row for each VM with its run, and for each VMI of no VM."""
+        runs = {(vmi.metadata.namespace, vmi.metadata.name): vmi for vmi in self._vmis.list()}
+        rows: dict[RowKey, JsonObject] = {}
+        for vm in self._vms.list():
+            run = runs.pop((vm.metadata.namespace, vm.metadata.name), None)
+            _add_row(rows, VirtualMachine.KIND.kind, vm.metadata, vm.status.printable_status, vm, run)
+        for vmi in runs.values():
+            if vmi.metadata.controller_reference() is None:
+                _add_row(rows, VirtualMachineInstance.KIND.kind, vmi.metadata, vmi.status.phase, None, vmi)
+        return rows
 
     def _note(self, old: object, new: object) -> None:
         """In a watch's thread."""
@@ -108,12 +141,20 @@ class LiveRows:
         self._changed = asyncio.Event()
 
 
-def _row_document(row: VmRow, versions: Mapping[tuple[str, str, str], str]) -> JsonObject:
-    texts: dict[str, Any] = {
-        name: showable(value)
-        for name, value in row.document().items()
-        if isinstance(value, str) and name not in ("ipFrom", "mac", "image", "guest")
+def _add_row(
+    rows: dict[RowKey, JsonObject], kind: str, meta: ObjectMeta, status: str, vm: _SeenVm | None, vmi: _SeenVmi | None
+) -> None:
+    """Nothing that changes by itself, such as an age: all rows would be new at each look."""
+    nics = vmi.status.interfaces if vmi else []
+    texts = {
+        "kind": kind,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "status": status,
+        "node": vmi.status.node_name if vmi else "",
+        "ip": next((nic.ip_address for nic in nics if nic.ip_address), ""),
+        "created": meta.creation_timestamp or "",
     }
-    kinds = ("VirtualMachine", "VirtualMachineInstance")
-    version = "/".join(versions.get((kind, row.namespace, row.name), "") for kind in kinds)
-    return {**texts, "ready": row.ready, "trouble": row.is_trouble, "cpus": row.cpus, "version": version}
+    version = "/".join(seen.metadata.resource_version if seen else "" for seen in (vm, vmi))
+    shown = {name: showable(text) for name, text in texts.items()}
+    rows[kind, meta.namespace, meta.name] = {**shown, "trouble": is_trouble(status), "version": version}

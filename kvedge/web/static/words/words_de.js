@@ -287,6 +287,7 @@ export default {
   "Known from": "Bekannt durch",
   "Events": "Ereignisse",
   "Keys for the guest": "Tasten für den Gast",
+  "Show all": "Alle zeigen",
   "SPICE viewer": "SPICE-Betrachter",
   "SPICE viewer: on your own computer,": "SPICE-Betrachter: auf dem eigenen Rechner",
   "The file for {vm} can be opened within a minute, once, on this computer": "Die Datei für {vm} kann auf diesem Rechner innerhalb einer Minute einmal geöffnet werden",
