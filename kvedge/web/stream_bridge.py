@@ -60,6 +60,9 @@ async def _send_to_page(page: web.WebSocketResponse, guest: aiohttp.ClientWebSoc
         for start in range(0, len(data), _CHUNK):
             async with asyncio.timeout(_SEND_SECONDS):
                 await page.send_bytes(data[start : start + _CHUNK])
+    if guest.close_code == aiohttp.WSCloseCode.POLICY_VIOLATION:
+        # The api role looks again and again whether the user still may.
+        return "you are no longer allowed to use this stream"
     return "the guest's end was closed, or another viewer took it over"
 
 

@@ -34,9 +34,9 @@ from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.access.authorizer_rules import APIS
 from tests.bench.process_memory import cpu_seconds, memory_of
 from tests.bench.report import Goal, Report, Row
-from tests.browser.chromium import Page, chromium_page
 from tests.support.api_servers import EmbeddedServer
 from tests.support.builders import small_vmi, vm_of
+from tests.support.chromium import Page, chromium_page
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.browser.chromium import Page
+from tests.support.chromium import Page
 
 _CONSOLE = Path(__file__).parents[2] / "packaging" / "console"
 _RUN = """axe.run(document, {resultTypes: ["violations"]}).then((found) => found.violations.map((fault) => [

@@ -14,10 +14,10 @@ from kvedge.resources.codec import JsonObject
 from kvedge.runtime.tls.certificates import TlsFiles
 from kvedge.web.on_box.box_console import BoxConsole
 from tests.browser.accessibility import findings
-from tests.browser.chromium import Page, chromium_page
 from tests.browser.test_console import is_faultless
 from tests.support.api_role_fixtures import remove
 from tests.support.api_servers import ApiServerUnderTest
+from tests.support.chromium import Page, chromium_page
 
 _CORE = "/api/v1/namespaces/default"
 _BINDING = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"

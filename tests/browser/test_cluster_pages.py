@@ -15,10 +15,10 @@ from kvedge.resources.codec import JsonObject, encode, encode_json
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.usage.guest_history import CPUS, WAIT, GuestHistory
 from kvedge.resources.usage.guest_stats import GuestStats, NodeStats
-from tests.browser.chromium import Page, chromium_page
 from tests.browser.test_console import is_faultless
 from tests.support.api_role_fixtures import EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest
+from tests.support.chromium import Page, chromium_page
 from tests.support.kvedge_cli import KvedgeCli
 
 _CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"

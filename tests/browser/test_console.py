@@ -10,9 +10,9 @@ import pytest
 
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from tests.browser.chromium import Page, chromium_page
 from tests.support.api_role_fixtures import remove
 from tests.support.builders import small_vmi, vm_of
+from tests.support.chromium import Page, chromium_page
 
 _VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
 _VMIS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"

@@ -20,10 +20,10 @@ from kvedge.resources.disks.uploads import UPLOAD_AUTHORITY_SECRET, upload_serve
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from tests.browser.accessibility import findings
 from tests.browser.breakable_line import BreakableLine
-from tests.browser.chromium import Page, chromium_page
 from tests.browser.test_cluster_pages import open_page
 from tests.browser.test_console import is_faultless
 from tests.support.api_role_fixtures import remove
+from tests.support.chromium import Page, chromium_page
 from tests.support.played_upload import PlayedWorker, played_worker
 from tests.support.waiting import wait_until
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kvedge.kube.kube_client import KubeClient
-from tests.browser.chromium import chromium_page
 from tests.browser.test_console import is_faultless
 from tests.support.api_role_fixtures import remove
 from tests.support.builders import small_vmi, vm_of
+from tests.support.chromium import chromium_page
 
 _VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
 _MERGE = "application/merge-patch+json"

@@ -9,9 +9,9 @@ import pytest
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
-from tests.browser.chromium import Page, chromium_page
 from tests.browser.test_console import is_faultless
 from tests.support.api_role_fixtures import remove
+from tests.support.chromium import Page, chromium_page
 
 _VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
 _YAML = "document.querySelector('textarea.code')"

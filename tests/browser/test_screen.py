@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kvedge.resources.codec import JsonObject
-from tests.browser.chromium import Page, chromium_page
 from tests.browser.test_console import is_faultless
 from tests.support.api_role_fixtures import EchoNode
+from tests.support.chromium import Page, chromium_page
 from tests.support.played_screen import PlayedScreen
 
 _KEYS = "[aria-label='Keys for the guest']"

@@ -14,13 +14,13 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from tests.browser.accessibility import findings
-from tests.browser.chromium import Page, chromium_page
 from tests.browser.conftest import console
 from tests.browser.test_cluster_pages import make_namespace, open_page
 from tests.browser.test_console import is_faultless
 from tests.browser.test_vm_page import replace
 from tests.support.api_role_fixtures import remove
 from tests.support.api_servers import ApiServerUnderTest
+from tests.support.chromium import Page, chromium_page
 
 _KUBEVIRTS = f"/apis/kubevirt.io/v1/namespaces/{SYSTEM_NAMESPACE}/kubevirts"
 _RBAC = "rbac.authorization.k8s.io"

@@ -14,12 +14,12 @@ import pytest
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import GRAPHICS
-from tests.browser.chromium import Page, chromium_page
 from tests.browser.conftest import console
 from tests.browser.test_console import is_faultless
 from tests.support.api_role_fixtures import EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest
 from tests.support.builders import small_vmi
+from tests.support.chromium import Page, chromium_page
 
 _VMIS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"

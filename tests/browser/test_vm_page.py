@@ -11,10 +11,10 @@ import pytest
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from tests.browser.chromium import Page, chromium_page
 from tests.browser.test_console import is_faultless
 from tests.support.api_role_fixtures import remove
 from tests.support.builders import small_vmi
+from tests.support.chromium import Page, chromium_page
 
 _VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
 _VMIS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"

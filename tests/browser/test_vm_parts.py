@@ -9,10 +9,10 @@ from pathlib import Path
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from tests.browser.chromium import Page, chromium_page
 from tests.browser.test_console import is_faultless
 from tests.browser.test_vm_page import open_vm
 from tests.support.api_role_fixtures import EchoNode, remove
+from tests.support.chromium import Page, chromium_page
 
 _HERE = "namespaces/default"
 _VMS = f"/apis/kubevirt.io/v1/{_HERE}/virtualmachines"
@@ -163,7 +163,9 @@ def test_a_console_begins_with_what_was_printed_before_and_answers_none_of_its_q
             await page.click("a", "small")
             await page.click("a", "Serial console")
             await page.wait_text("booted long ago")
-            await page.wait_text("connected")
+            # What stands below the log says so, too, before it is.
+            state = "document.querySelector('[role=status].grow').textContent"
+            await page.wait(f"{state} === 'connected'", "it is connected")
             await page.evaluate("document.querySelector('.xterm-helper-textarea').focus(), 0")
             await page.type("and this is new")
             # The guest echoes: what a terminal had answered would stand before it.

@@ -26,6 +26,7 @@ export default {
   "nobody waits for this any more": "darauf wartet niemand mehr",
   "the viewer left": "der Betrachter ist gegangen",
   "the connection broke": "die Verbindung brach ab",
+  "you are no longer allowed to use this stream": "das Recht auf diese Verbindung besteht nicht mehr",
   "the guest's end was closed, or another viewer took it over": "das Ende des Gasts wurde geschlossen, oder ein anderer Betrachter hat übernommen",
   "the API server has been silent for minutes": "der API-Server schweigt seit Minuten",
   "the console failed at this; its log tells why": "die Konsole ist daran gescheitert; ihr Log sagt, warum",

@@ -1,6 +1,7 @@
 """Debian's Chromium without a window, led over its DevTools websocket. Console errors and violations are kept.
 
-Used by the fixtures of this tier. A driver of a hundred lines: no package knows less about the page's policy.
+Used by the browser tier, the console's bench and `packaging/console/pictures`. A driver of a hundred lines: no package
+knows less about the page's policy.
 """
 
 from __future__ import annotations
