@@ -10,23 +10,21 @@ one before has come; both ways are measured in turns.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import socket
 import struct
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Final
 
-import psutil
-
+from kvedge.resources.names import VNC_SOCKET
 from tests.bench.report import Goal, Report, Row, median
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest
+from tests.support.kvedge_cli import KvedgeCli
 from tests.support.rfb_viewer import read
 
 _IMAGE: Final = "local/screen-bench:1"
@@ -61,15 +59,13 @@ def main() -> int:
 
 
 def _measure(report: Report, box: Box, seconds: float, runs: int) -> None:
-    vmi = box.vmi(_NAME)
-    assert vmi is not None
-    place = _find_socket(box, vmi.metadata.uid)
-    command = box.command("vnc", _NAME, "--proxy-only")
+    place = f"/proc/self/fd/{_find_directory(box)}/{VNC_SOCKET}"
+    cli = KvedgeCli(box.kubeconfig)
     ours, theirs = [], []
     for _ in range(runs):
-        with _connect(socket.AF_UNIX, str(place)) as end:
+        with _connect(socket.AF_UNIX, place) as end:
             theirs.append(_count_pictures(end, seconds))
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with cli.running("vnc", _NAME, "--proxy-only") as process:
             assert process.stdout is not None
             port = json.loads(process.stdout.readline())["port"]
             with _connect(socket.AF_INET, ("127.0.0.1", port)) as end:
@@ -79,14 +75,10 @@ def _measure(report: Report, box: Box, seconds: float, runs: int) -> None:
     report.notes.append(f"pictures a second: {median(ours):.0f} by kvedge vnc, {median(theirs):.0f} at QEMU's socket")
 
 
-def _find_socket(box: Box, uid: str) -> Path:
-    """As QEMU's own mounts have it."""
-    (pid,) = box.qemu_pids(uid)
-    arguments = psutil.Process(pid).cmdline()
-    told = next(after for before, after in itertools.pairwise(arguments) if before == "-vnc")
-    _, _, path = told.partition(",")[0].partition("unix:")
-    print(told, flush=True)
-    return Path(f"/proc/{pid}/root{path}")
+def _find_directory(box: Box) -> int:
+    """A descriptor of the directory of QEMU's socket: its path is longer than an address may be."""
+    (place,) = box.data_dir.rglob(VNC_SOCKET)
+    return os.open(place.parent, os.O_PATH)
 
 
 def _connect(family: socket.AddressFamily, address: str | tuple[str, int]) -> socket.socket:
