@@ -49,6 +49,8 @@ _USERS: Final = 4
 _BROWSERS: Final = 20
 _SETTLE_SECONDS: Final = 5.0
 _CHANGES: Final = 100
+# As many have a line in the list; the filter finds the others.
+_MOST_LINES: Final = 250
 _ROWS: Final = "document.querySelectorAll('tbody tr').length"
 
 
@@ -159,7 +161,7 @@ async def _measure(
     browser.mkdir()
     async with chromium_page(browser, "--ignore-certificate-errors") as page:
         await _sign_in(page, origin, tokens[0])
-        await page.wait(f"{_ROWS} === {count}", "all VMs are listed")
+        await page.wait(f"{_ROWS} === {min(count, _MOST_LINES)}", "VMs are listed")
         await _measure_list(report, page, origin, admin, process, count)
         await asyncio.sleep(_SETTLE_SECONDS)
         one = memory_of([process]).pss
@@ -186,13 +188,13 @@ async def _measure_list(
 ) -> None:
     begun = time.monotonic()
     await page.open(f"{origin}/")
-    await page.wait(f"{_ROWS} === {count}", "all VMs are listed")
+    await page.wait(f"{_ROWS} === {min(count, _MOST_LINES)}", "VMs are listed")
     report.add(Row("the list, from its address to its last row", "s", time.monotonic() - begun, goal=Goal(most=1)))
     first = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0")
     report.add(Row("first paint", "s", first / 1000, goal=Goal(most=1)))
     await _add_page_size(report, page, "the list")
     # The last one is drawn last.
-    name = f"vm-{count - 1:04}"
+    name = f"vm-{min(count, _MOST_LINES) - 1:04}"
     seen = "[...document.querySelectorAll('tbody tr')].at(-1).innerText.includes('moved')"
     begun = time.monotonic()
     _patch(admin, name, {"nodeName": "moved"})
