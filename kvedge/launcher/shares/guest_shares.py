@@ -45,7 +45,7 @@ def await_shares(vmi: VirtualMachineInstance, root: str, seconds: float = START_
     until = time.monotonic() + seconds
     for index, filesystem in enumerate(vmi.spec.domain.devices.filesystems):
         place = f"{root}{SHARES_DIRECTORY}/{filesystem.name}"
-        while not os.path.exists(f"{place}.sock"):
+        while not _is_served(place):
             if reason := read_reason(f"{place}.refused"):
                 raise BadRequest(f"{_FIELD}[{index}]", reason)
             if time.monotonic() > until:
@@ -66,6 +66,14 @@ class LostShares:
         lost = _find_unserved(self._directory) if facts is not None and facts.is_active else []
         self._since = {name: self._since.get(name, now) for name in lost}
         return [name for name, since in self._since.items() if now - since >= LOST_SECONDS]
+
+
+def _is_served(place: str) -> bool:
+    """Whether somebody listens at a filesystem's socket, without a try to connect, which would be its only one.
+
+    Who holds the mark has put its socket there before.
+    """
+    return is_held(f"{place}.lock") and os.path.exists(f"{place}.sock")
 
 
 def _find_unserved(directory: str) -> list[str]:

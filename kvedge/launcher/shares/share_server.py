@@ -5,7 +5,8 @@ of the launcher meanwhile. A QEMU that never comes is waited for as long as ther
 Imports only what is built into the interpreter or small: such a program waits in each of these containers.
 
 Nobody stops it: when a Pod is to go, all of its containers are asked at once, and a guest that shuts down still writes.
-Its own mark is held from here to virtiofsd's end, so that the launcher sees that.
+Its own mark is held from when it listens to virtiofsd's end: the launcher starts its QEMU by it, and sees that end. A
+socket alone tells nothing, as it outlasts who listened.
 """
 
 from __future__ import annotations
@@ -43,8 +44,6 @@ def main(arguments: list[str]) -> int:
         return _WRONG_USAGE
     name, directory, shares = arguments
     os.umask(0o077)
-    # Inherited by the program that this becomes.
-    os.set_inheritable(hold(f"{shares}/{name}.lock"), True)
     asked: list[int] = []
     for number in _ASKED:
         signal.signal(number, lambda number, _: asked.append(number))
@@ -62,6 +61,9 @@ def main(arguments: list[str]) -> int:
         _wait(None, mark, asked)
         return 0
     listener = listen(f"{shares}/{name}.sock")
+    # After that, as a socket of before may lie there until then. The launcher tries the mark now and then for a moment,
+    # which is waited for. It is inherited by the program that this becomes.
+    os.set_inheritable(hold(f"{shares}/{name}.lock", wait=True), True)
     if _wait(listener, mark, asked):
         _become(daemon.arguments(directory, listener.fileno()), listener)
     return 0

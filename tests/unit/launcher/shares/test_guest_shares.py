@@ -26,14 +26,26 @@ def shares(tmp_path: Path) -> Path:
     return found
 
 
+def serve(shares: Path, name: str) -> int:
+    """What a container does that waits for a QEMU; the mark, which ends with the descriptor."""
+    (shares / f"{name}.sock").touch()
+    return hold(str(shares / f"{name}.lock"))
+
+
 def sharing(*names: str) -> Any:
     return vmi_of(small_vmi(domain__devices__filesystems=[{"name": name, "virtiofs": {}} for name in names]))
 
 
 def test_a_guest_starts_when_all_of_its_directories_are_served(tmp_path: Path, shares: Path) -> None:
-    for name in ("data", "settings"):
-        (shares / f"{name}.sock").touch()
+    marks = [serve(shares, name) for name in ("data", "settings")]
     await_shares(sharing("data", "settings"), str(tmp_path))
+    assert all(is_held(str(shares / f"{name}.lock")) for name in ("data", "settings")), marks
+
+
+def test_a_socket_at_which_nobody_listens_is_none(tmp_path: Path, shares: Path) -> None:
+    os.close(serve(shares, "data"))
+    with pytest.raises(BadRequest, match=r"filesystems\[0\].*its container is not ready after 0 s"):
+        await_shares(sharing("data"), str(tmp_path), seconds=0.0)
 
 
 def test_a_guest_without_any_needs_no_place_for_them(tmp_path: Path) -> None:
@@ -44,10 +56,11 @@ def test_a_guest_without_any_needs_no_place_for_them(tmp_path: Path) -> None:
 
 
 def test_a_node_that_cannot_serve_one_says_why(tmp_path: Path, shares: Path) -> None:
-    (shares / "data.sock").touch()
+    served = serve(shares, "data")
     write_reason(str(shares / "settings.refused"), "this node has no virtiofsd; install it")
     with pytest.raises(BadRequest, match=r"filesystems\[1\].*this node has no virtiofsd; install it"):
         await_shares(sharing("data", "settings"), str(tmp_path))
+    os.close(served)
 
 
 def test_one_that_never_comes_is_told(tmp_path: Path, shares: Path) -> None:
