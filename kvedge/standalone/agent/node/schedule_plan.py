@@ -123,17 +123,24 @@ def room_reasons(pod: Pod, node: Node, there: Sequence[Pod], pool: int) -> Itera
 
 
 def _as_held(pod: Pod) -> Pod:
-    """A Pod that wants to be larger than the node can ever make it, as large as it is: others do not wait for that."""
-    pending = condition(pod.status.conditions, RESIZE_PENDING)
-    if pending is None or pending.status != "True" or pending.reason != INFEASIBLE:
-        return pod
-    held = {each.name: each.allocated_resources for each in pod.status.container_statuses}
+    """A Pod with the larger of what it asks for and what is set aside for it: it has that until it has less.
 
-    def shrink(container: Container) -> Container:
-        requests = {**container.resources.requests, **held.get(container.name, {})}
+    One that wants to be larger than the node can ever make it is as large as it is: others do not wait for that.
+    """
+    pending = condition(pod.status.conditions, RESIZE_PENDING)
+    grows = pending is None or pending.status != "True" or pending.reason != INFEASIBLE
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    held = {each.name: each.allocated_resources for each in statuses}
+
+    def resize(container: Container) -> Container:
+        asked = container.resources.requests
+        requests = {**asked, **held.get(container.name, {})}
+        if grows:
+            requests |= {name: max(asked[name], requests[name], key=parse_quantity) for name in asked}
         return replace(container, resources=replace(container.resources, requests=requests))
 
-    return replace(pod, spec=replace(pod.spec, containers=[shrink(each) for each in pod.spec.containers]))
+    init, main = map(resize, pod.spec.init_containers), map(resize, pod.spec.containers)
+    return replace(pod, spec=replace(pod.spec, init_containers=list(init), containers=list(main)))
 
 
 def _shared_requests(pod: Pod) -> dict[str, Fraction]:

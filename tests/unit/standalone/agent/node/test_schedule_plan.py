@@ -83,6 +83,22 @@ def test_a_pod_that_can_never_be_so_large_is_as_large_as_it_is(reason: str, fits
     assert fit_reasons(_pod(requests={"memory": "1Gi"}), _node(), [other]) == ([] if fits else ["Insufficient memory"])
 
 
+@pytest.mark.parametrize("held", ["containers", "init containers"])
+def test_what_a_pod_is_to_give_back_is_taken_until_it_has_less(held: str) -> None:
+    other = _pod("other", "Running", requests={"memory": "1Gi"})
+    said = ContainerStatus(name="c", ready=True, restart_count=0, image="", image_id="")
+    said.allocated_resources = {"memory": "3Gi"}
+    if held == "containers":
+        other.status.container_statuses = [said]
+    else:
+        other.spec.init_containers, other.spec.containers = other.spec.containers, []
+        other.status.init_container_statuses = [said]
+    wanting = _pod(requests={"memory": "2Gi"})
+    assert fit_reasons(wanting, _node(), [other]) == ["Insufficient memory"]
+    said.allocated_resources = {"memory": "1Gi"}
+    assert fit_reasons(wanting, _node(), [other]) == []
+
+
 def test_a_limit_without_a_request_is_a_request() -> None:
     assert fit_reasons(
         _pod(limits={"devices.kubevirt.io/kvm": "1"}), _node(), [_pod("a", limits={"devices.kubevirt.io/kvm": "1"})]
