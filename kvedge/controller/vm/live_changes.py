@@ -6,7 +6,7 @@ Used by the VM loop. The user hears of a refusal by an event, and the change is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
@@ -23,7 +23,10 @@ _DOING: Final = {
     Live.PLACEMENT: "trying to patch where the run may be",
     Live.MEMORY: "changing the memory of the run",
     Live.BACKUPS: "telling the run whether backups freeze its guest",
+    Live.ROOM: "noting in the VM that it has room to grow, without which it may lose that with its next start",
 }
+
+T = TypeVar("T")
 
 
 class LiveChanges:
@@ -59,15 +62,15 @@ class LiveChanges:
         for what in Live:
             self._clear(uid, what)
 
-    def carry(self, vm: VirtualMachine, what: Live, patch: Callable[[], None]) -> None:
-        """Carry a change to the run by `patch`, and tell the user of a refusal.
+    def carry(self, vm: VirtualMachine, what: Live, patch: Callable[[], T]) -> T | None:
+        """Carry a change to the run by `patch`, whose result is returned, and tell the user of a refusal.
 
         Raises:
             KubeError: when the pass should be repeated.
         """
         meta = vm.metadata
         try:
-            patch()
+            patched = patch()
         except (Conflict, NotFound):
             raise
         except KubeError as error:
@@ -77,8 +80,9 @@ class LiveChanges:
             self._texts[meta.uid, what] = text
             self._patience[what].note_refusal(meta.uid, meta.generation)
             self._events.record(vm, "Warning", what.value, text)
-        else:
-            self._clear(meta.uid, what)
+            return None
+        self._clear(meta.uid, what)
+        return patched
 
     def _find_waits(self, vm: VirtualMachine) -> dict[Live, float]:
         meta = vm.metadata

@@ -95,6 +95,8 @@ class Live(Enum):
     PLACEMENT = "AffinityChangeError"
     MEMORY = "HotPlugMemoryError"
     BACKUPS = "BackupHooksError"
+    # The other way round: the VM is to say with which room its guest runs.
+    ROOM = "GrowthRoomError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,16 @@ class ChangeRun:
     what: Live = Live.VOLUMES
 
 
+@dataclass(frozen=True, slots=True)
+class KeepRoom:
+    """Have the VM say with which room its guest runs; `body` is a merge patch for the version that was read."""
+
+    body: JsonObject
+
+
 VmAction: TypeAlias = (
     PatchVm
+    | KeepRoom
     | PutBack
     | PatchVmStatus
     | CreateVmi

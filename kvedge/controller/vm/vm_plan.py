@@ -29,6 +29,7 @@ from kvedge.controller.vm.vm_actions import (
     DeleteVmi,
     Hotplug,
     KeepRevision,
+    KeepRoom,
     Live,
     PatchVm,
     PatchVmi,
@@ -189,8 +190,7 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
     view = replace(view, memory_dump=dump.request)
     for what, body in (*_live_changes(view, hotplug), *(((Live.MEMORY_DUMP, dump.run),) if dump.run else ())):
         if what in hotplug.refusals:
-            refused = Condition(type=FAILURE, status="True", reason=what.value, message=hotplug.refusals[what])
-            view = replace(view, failure=view.failure or refused)
+            view = _with_refusal(view, what, hotplug)
         elif own is not None and not carried:
             # One change in a pass: the next needs the version that this one makes.
             carried = [ChangeRun(own, body, what)]
@@ -200,7 +200,10 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
     elif dump.template:
         carried.append(PatchVm(dump.template))
     elif hotplug.rollout.is_said and not carried and (mark := plan_room_mark(vm, own)):
-        carried.append(PatchVm(mark))
+        if Live.ROOM in hotplug.refusals:
+            view = _with_refusal(view, Live.ROOM, hotplug)
+        else:
+            carried.append(KeepRoom(mark))
     if dump.annotation and hotplug.dump_claim is not None:
         carried.append(AnnotateClaim(hotplug.dump_claim, dump.annotation))
     if own is not None and move.body:
@@ -236,6 +239,12 @@ def _waits_in_vain(vm: VirtualMachine, own: VirtualMachineInstance) -> bool:
     state = own.status.migration_state
     is_open = state is not None and state.is_open
     return is_awaited(own) and not own.is_final and vm.run_strategy != WAIT_AS_RECEIVER and not is_open
+
+
+def _with_refusal(view: VmView, what: Live, hotplug: Hotplug) -> VmView:
+    """With the server's word against a change in the VM's condition, unless something else is there."""
+    refused = Condition(type=FAILURE, status="True", reason=what.value, message=hotplug.refusals[what])
+    return replace(view, failure=view.failure or refused)
 
 
 def _live_changes(view: VmView, hotplug: Hotplug) -> Iterator[tuple[Live, JsonObject]]:

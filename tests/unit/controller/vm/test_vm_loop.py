@@ -1,4 +1,4 @@
-"""A start whose revision the server does not take: the run goes on, its VM's status says so, and it is tried again."""
+"""What the server does not take of a VM's pass: the run goes on, its VM's status says so, and it is tried again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from kvedge.controller.vm.vm_actions import PutBack
+from kvedge.controller.vm.vm_actions import PutBack, Rollout
 from kvedge.controller.vm.vm_loop import VmLoop, VmSources
 from kvedge.kube.errors import Conflict, Forbidden, KubeError, Unavailable
 from kvedge.kube.kube_client import Preconditions
@@ -16,10 +16,12 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import SystemClock
-from tests.support.builders import VM_UID, VMI_UID, a_vm, owned_by, patched
+from tests.support.builders import VM_UID, VMI_UID, a_vm, a_vmi, owned_by, patched
+from tests.support.clocks import FakeClock
 
 KEY = Key("default", "web")
 
@@ -211,3 +213,43 @@ def test_a_vm_hears_which_claims_are_left_once_its_own_are_put_back() -> None:
     assert server.told() == [("Warning", "VolumesPutBack")]
     text = server.events.record.call_args.args[3]
     assert "new has at most an unfinished copy: delete it unless you need it" in text
+
+
+def test_a_mark_of_room_that_is_refused_is_tried_with_pauses_that_grow() -> None:
+    vm = a_vm(created=True, ready=False)
+    vmi = a_vmi("Running", owner=vm)
+    vmi.spec.domain = decode(DomainSpec, {"cpu": {"sockets": 1, "maxSockets": 4}})
+    tries: list[Any] = []
+
+    class Refusing(Server):
+        def patch(self, cls: type, namespace: str, name: str, patch: MergePatch, subresource: str = "") -> Any:
+            body: Any = document(patch)
+            if subresource:
+                return super().patch(cls, namespace, name, patch, subresource)
+            tries.append(body["spec"])
+            raise Forbidden(403, "Forbidden", "no edits of this VM")
+
+    server = Refusing()
+    clock = FakeClock()
+    server.vms.item, server.vmis.item = vm, vmi
+    sources = VmSources(
+        server,  # type: ignore[arg-type]
+        *(server.vms, server.vmis, server.volumes, Known(None), Known(None)),  # type: ignore[arg-type]
+        server.events,
+        clock,
+        rollout=lambda: Rollout(is_live=True, is_said=True),
+    )
+    server.loop = VmLoop(sources)
+    pauses = []
+    for _ in range(8):
+        again = server.loop.reconcile(KEY)
+        assert again is not None
+        assert server.loop.reconcile(KEY) is not None, "its time has not come"
+        (failure,) = [each for each in server.vms.item.status.conditions if each.type == "Failure"]
+        assert failure.reason == "GrowthRoomError"
+        assert "no edits of this VM" in failure.message
+        pauses.append(again.after)
+        clock.seconds += again.after
+    assert len(tries) == 8
+    assert pauses[-1] > 10 * pauses[0]
+    assert ("Warning", "GrowthRoomError") in server.told()
