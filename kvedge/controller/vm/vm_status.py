@@ -23,6 +23,7 @@ from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED
 from kvedge.resources.disks.volume_facts import lasting_claim
 from kvedge.resources.evacuation import LIVE_MIGRATABLE
 from kvedge.resources.meta import Condition, condition
+from kvedge.resources.moves.pod_room import find_room, outgrows_pod
 from kvedge.resources.names import ALARM, MIGRATION_REQUIRED, VM_GENERATION
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import (
@@ -228,12 +229,20 @@ def _restart_required(view: VmView) -> Condition | None:
         return condition(view.vm.status.conditions, RESTART_REQUIRED)
     message = restart_message(view)
     if message is None:
-        # Not every guest can be migrated to a Pod that is on other networks, and not every cluster does it.
-        waits = condition(vmi.status.conditions, MIGRATION_REQUIRED)
-        if waits is None or waits.status != "True" or _is_migrated(view, vmi):
-            return None
-        message = waits.message
+        # Not every guest can be migrated to another Pod, and not every cluster does it.
+        message = None if _is_migrated(view, vmi) else _why_other_pod(vmi)
+    if message is None:
+        return None
     return Condition(type=RESTART_REQUIRED, status="True", reason=RESTART_REQUIRED, message=message)
+
+
+def _why_other_pod(vmi: VirtualMachineInstance) -> str | None:
+    """Why the guest has to come to another Pod: one that is on other networks, or larger than its own can become."""
+    waits = condition(vmi.status.conditions, MIGRATION_REQUIRED)
+    if waits is not None and waits.status == "True":
+        return waits.message
+    room = find_room(vmi)
+    return room.message if room is not None and outgrows_pod(vmi) else None
 
 
 def _is_migrated(view: VmView, vmi: VirtualMachineInstance) -> bool:

@@ -30,7 +30,7 @@ from kvedge.controller.vmi.launcher_pod_status import (
 )
 from kvedge.controller.vmi.launcher_pods import awaits_guest, is_moving, is_over, launcher_of, list_active, target_of
 from kvedge.controller.vmi.pending_networks import with_pending_networks
-from kvedge.controller.vmi.resizing.resize_plan import plan_resize, plan_room
+from kvedge.controller.vmi.resizing.resize_plan import next_look, plan_resize, plan_room
 from kvedge.controller.vmi.switched_networks import look_elsewhere, mark_switched
 from kvedge.controller.vmi.vmi_end_plan import plan_deletion, plan_end, plan_without_launcher
 from kvedge.controller.vmi.vmi_move_plan import end_label, min_seconds, plan_left_pods, plan_moving
@@ -166,7 +166,7 @@ def _plan_handed_over(view: VmiView, config: ClusterConfig, now: datetime) -> Vm
     active = list_active(vmi, view.pods)
     # A Pod that waits for the guest was made for the guest of now: it grows once it is there, or stays.
     awaited = awaits_guest(vmi, view.pods)
-    room = vmi.status.pod_room if awaited else plan_room(vmi, pod, config, keeps_limits=view.keeps_limits)
+    room = vmi.status.pod_room if awaited else plan_room(vmi, pod, config, now, keeps_limits=view.keeps_limits)
     status = msgspec.structs.replace(status, conditions=conditions, active_pods=active, pod_room=room)
     ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
     left, later = plan_left_pods(view, now)
@@ -185,7 +185,7 @@ def _plan_handed_over(view: VmiView, config: ClusterConfig, now: datetime) -> Vm
     # Last, as a refusal ends the pass: what was said of one before is on the VMI by then.
     resized = () if awaited else plan_resize(vmi, pod, config, keeps_limits=view.keeps_limits)
     actions = (*ended, *left, *written, *_set_gate(vmi, pod, now), *others, *resized)
-    return VmiPlan(actions, find_news(vmi, pod, status), min_seconds(again, later))
+    return VmiPlan(actions, find_news(vmi, pod, status), min_seconds(again, later, next_look(room)))
 
 
 def _name_state_claim(vmi: VirtualMachineInstance) -> JsonObject:

@@ -84,6 +84,7 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "node": "The node that the Pod is on.",
         "vcpus": "For so many CPUs of the guest.",
         "memory": "For so much memory of the guest.",
+        "limitAbove": "How far the memory's limit is above its request where a namespace has given the Pod one.",
         "reason": "What keeps the Pod from the size that it is to have, in one word.",
         "message": "The same, for people.",
     },

@@ -18,13 +18,15 @@ RESIZE_IN_PROGRESS: Final = "PodResizeInProgress"
 DEFERRED: Final = "Deferred"
 INFEASIBLE: Final = "Infeasible"
 RESIZE_FAILED: Final = "ResizeFailed"
+# The same, for so long that there is little hope.
+KEEPS_FAILING: Final = "ResizeKeepsFailing"
 # The Pod's size is on its way, which is nothing to tell; without any reason the Pod is as its guest is to be.
 RESIZING: Final = "Resizing"
 OVER_QUOTA: Final = "QuotaExceeded"
 REFUSED: Final = "ResizeRefused"
 NOT_SERVED: Final = "ResizeNotServed"
 # Of these nothing can be hoped for where the guest is: another Pod has to be made for it.
-_WANT_OTHER_POD: Final = frozenset({INFEASIBLE, REFUSED, NOT_SERVED})
+_WANT_OTHER_POD: Final = frozenset({INFEASIBLE, KEEPS_FAILING, REFUSED, NOT_SERVED})
 
 
 def find_room(vmi: VirtualMachineInstance) -> PodRoom | None:

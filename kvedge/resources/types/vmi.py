@@ -230,12 +230,14 @@ class MemoryStatus(KubeStruct, kw_only=True):
 class PodRoom(KubeStruct, kw_only=True):
     """For how large a guest its Pod on `node` has room once vCPUs or memory have changed while it runs; kvedge's own.
 
-    `reason` and `message` say what keeps the Pod from what the guest is to have.
+    `reason` and `message` say what keeps the Pod from what the guest is to have. The memory limit of a Pod whose VMI
+    says none stays so far above its request (`limit_above`).
     """
 
     node: str = ""
     vcpus: int = 0
     memory: Quantity | None = None
+    limit_above: Quantity | None = None
     reason: str = ""
     message: str = ""
 

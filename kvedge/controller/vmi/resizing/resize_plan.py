@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -24,6 +25,7 @@ from kvedge.resources.meta import Condition, condition
 from kvedge.resources.moves.pod_room import (
     DEFERRED,
     INFEASIBLE,
+    KEEPS_FAILING,
     RESIZE_FAILED,
     RESIZE_IN_PROGRESS,
     RESIZE_PENDING,
@@ -35,10 +37,13 @@ from kvedge.resources.types.core import Container, ContainerStatus, Pod, Resourc
 from kvedge.resources.types.vmi import PodRoom, VirtualMachineInstance
 from kvedge.resources.values.quantities import Quantity, format_bytes, parse_bytes, parse_quantity
 from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
+from kvedge.runtime.clock import seconds_since
 
 # What a Pod may have more or less of while it runs.
 _RESIZED: Final[tuple[str, ...]] = ("cpu", "memory")
 _COMPUTE: Final = "compute"
+# A kubelet tries again each minute or so: what fails for longer hardly comes to work by itself.
+_KEEPS_FAILING_SECONDS: Final = 180.0
 OTHER_POD: Final = (
     "the guest gets it in another Pod, after a restart of the VM, or by a migration, which LiveMigrate in"
     " workloadUpdateStrategy of the KubeVirt object lets happen by itself"
@@ -46,11 +51,11 @@ OTHER_POD: Final = (
 
 
 def plan_room(
-    vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig, *, keeps_limits: bool = False
+    vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig, now: datetime, *, keeps_limits: bool = False
 ) -> PodRoom | None:
     """For how large a guest the Pod has room; None when its guest has never changed, nor is to.
 
-    With `keeps_limits` the server lowers no memory limits.
+    With `keeps_limits` the server lowers no memory limits. What this says is written before the order is given.
     """
     known = find_room(vmi)
     if not _is_followed(vmi, pod):
@@ -65,16 +70,18 @@ def plan_room(
         vcpus=vcpu_count(vmi.spec.domain),
         memory=format_bytes(guest_memory_bytes(vmi.spec.domain)),
         reason=RESIZING if _gives_back(vmi) else "",
+        limit_above=_find_limit_above(vmi, container),
     )
     if known is None and is_made_for(vmi, pod):
         return made
     room = _lower(_room_before(vmi) if known is None else known, vmi)
+    room = msgspec.structs.replace(room, limit_above=made.limit_above)
     if not _has(container.resources, _size(vmi, container, config, keeps_limits)):
         # What was said of the last try stays until the next one.
         return msgspec.structs.replace(room, reason=room.reason or RESIZING)
     if not _is_actuated(pod, container):
         found = condition(pod.status.conditions, RESIZE_PENDING) or condition(pod.status.conditions, RESIZE_IN_PROGRESS)
-        reason, message = _explain(found)
+        reason, message = _explain(found, now)
         return msgspec.structs.replace(room, reason=reason, message=message)
     return made
 
@@ -94,6 +101,11 @@ def plan_resize(
     less = copy.deepcopy(wanted)
     _keep_memory(less, container.resources)
     return (ResizePod(pod, _order(wanted), None if less == wanted else _order(less)),)
+
+
+def next_look(room: PodRoom | None) -> float | None:
+    """In how many seconds the room is looked at again though nobody tells anything new; None when not."""
+    return _KEEPS_FAILING_SECONDS / 6 if room is not None and room.reason == RESIZE_FAILED else None
 
 
 def _order(size: ResourceAmounts) -> JsonObject:
@@ -154,8 +166,7 @@ def _size(
         _keep_larger(requests, present.requests, "memory")
         _keep_larger(limits, present.limits, "memory")
     if "memory" in present.limits and "memory" not in limits:
-        more = parse_bytes(requests["memory"]) - parse_bytes(present.requests.get("memory", requests["memory"]))
-        limits["memory"] = _plus(present.limits["memory"], more)
+        limits["memory"] = _plus(requests["memory"], parse_bytes(_find_limit_above(vmi, container) or 0))
         _keep_larger(limits, requests, "memory")
     if "cpu" in present.limits and "cpu" not in limits:
         limits["cpu"] = present.limits["cpu"]
@@ -167,6 +178,21 @@ def _size(
     if keeps_limits:
         _keep_memory(size, present)
     return size
+
+
+def _find_limit_above(vmi: VirtualMachineInstance, container: Container) -> Quantity | None:
+    """By how much the memory's limit was above its request before both were changed; None without one of its namespace.
+
+    A server that lowers no limit keeps one whose request has shrunk: what lies between them then is too much, and would
+    grow with each time that the guest gives memory back.
+    """
+    known, present = find_room(vmi), container.resources
+    if "memory" not in present.limits or "memory" in vmi.spec.domain.resources.limits:
+        return None
+    if known is not None and known.limit_above is not None:
+        return known.limit_above
+    limit = parse_bytes(present.limits["memory"])
+    return format_bytes(max(0, limit - parse_bytes(present.requests.get("memory", limit))))
 
 
 def _plus(amount: Quantity, more: int) -> Quantity:
@@ -214,14 +240,18 @@ def _reaches(status: ContainerStatus, spec: ResourceAmounts) -> Iterator[bool]:
             yield name in limits and math.isclose(parse_quantity(limits[name]), parse_quantity(spec.limits[name]))
 
 
-def _explain(found: Condition | None) -> tuple[str, str]:
+def _explain(found: Condition | None, now: datetime) -> tuple[str, str]:
     """Why the Pod has not got its size, and what becomes of it; nothing while it is just on its way."""
     if found is None or found.status != "True":
         return RESIZING, ""
     if found.type == RESIZE_IN_PROGRESS:
         if found.reason != "Error":
             return RESIZING, ""
-        return RESIZE_FAILED, f"the node could not resize the guest's Pod, and tries again: {found.message}"
+        text = f"the node could not resize the guest's Pod, and tries again: {found.message}"
+        lasts = seconds_since(found.last_transition_time, now)
+        if lasts is None or lasts >= _KEEPS_FAILING_SECONDS:
+            return KEEPS_FAILING, f"{text}; {OTHER_POD}"
+        return RESIZE_FAILED, text
     if found.reason == INFEASIBLE:
         return INFEASIBLE, f"the guest's Pod cannot be resized on its node: {found.message}; {OTHER_POD}"
     return DEFERRED, (

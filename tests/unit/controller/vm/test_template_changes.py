@@ -8,7 +8,7 @@ import pytest
 
 from kvedge.controller.vm.template_changes import plan_placement, plan_sockets
 from kvedge.controller.vm.typed_vm import TypedVm
-from kvedge.controller.vm.vm_actions import ChangeRun, Hotplug, Live, PatchVm, PatchVmStatus, Rollout
+from kvedge.controller.vm.vm_actions import ChangeRun, Hotplug, KeepRoom, Live, PatchVmStatus, Rollout
 from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.resources.codec import JsonObject, decode, encode
@@ -203,7 +203,7 @@ def test_a_vm_that_has_room_as_the_kubevirt_object_says_so_keeps_it_without_that
     said = Hotplug(rollout=Rollout(is_live=True, is_said=True))
 
     def marks(vm: VirtualMachine, vmi: VirtualMachineInstance, hotplug: Hotplug) -> list[JsonObject]:
-        return [each.body for each in plan_vm(vm, vmi, NOW, 0.5, hotplug).actions if isinstance(each, PatchVm)]
+        return [each.body for each in plan_vm(vm, vmi, NOW, 0.5, hotplug).actions if isinstance(each, KeepRoom)]
 
     vm, vmi = a_run()
     assert marks(vm, vmi, LIVE) == []
@@ -217,3 +217,32 @@ def test_a_vm_that_has_room_as_the_kubevirt_object_says_so_keeps_it_without_that
     assert vmi.spec.domain.cpu is not None
     vmi.spec.domain.cpu.max_sockets = 1
     assert marks(vm, vmi, said) == [], "its guest has none"
+
+
+def test_a_vm_whose_mark_is_refused_says_so_until_it_is_tried_again_and_grows_meanwhile() -> None:
+    refused = {Live.ROOM: "no edits of this VM"}
+    said = Hotplug(refusals=refused, rollout=Rollout(is_live=True, is_said=True))
+    vm, vmi = a_run()
+    actions = plan_vm(vm, vmi, NOW, 0.5, said).actions
+    (status,) = [each.body["status"] for each in actions if isinstance(each, PatchVmStatus)]
+    (failure,) = [each for each in status["conditions"] if each["type"] == "Failure"]
+    assert (failure["reason"], failure["message"]) == ("GrowthRoomError", "no edits of this VM")
+    assert not any(isinstance(each, KeepRoom) for each in actions)
+    assert outcome(with_sockets(vm, 2), vmi, said)[1] == {"spec": {"domain": {"cpu": {"sockets": 2}}}}
+
+
+@pytest.mark.parametrize("reason", ["Infeasible", "ResizeKeepsFailing"])
+def test_a_vm_whose_pod_can_be_no_larger_asks_for_a_restart_where_nobody_migrates_it(reason: str) -> None:
+    vm, vmi = a_run({**ONE, "sockets": 2})
+    vmi.status.node_name = "n1"
+    vmi.status.pod_room = PodRoom(node="n1", vcpus=2, memory="1Gi", reason=reason, message="in another Pod")
+    vmi.status.conditions = [Condition(type="LiveMigratable", status="True")]
+
+    def told(**rollout: bool) -> str:
+        return outcome(vm, vmi, Hotplug(rollout=Rollout(is_live=True, **rollout)))[0]
+
+    assert told() == "in another Pod"
+    assert told(migrates=True, is_alone=True) == "in another Pod"
+    assert told(migrates=True) == ""
+    vmi.status.pod_room.vcpus = 4
+    assert told() == "", "the guest has room"

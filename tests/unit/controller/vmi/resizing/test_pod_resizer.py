@@ -16,7 +16,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vmi import CpuTopology, MemoryStatus, PodRoom, VirtualMachineInstance
 from kvedge.resources.values.quantities import parse_quantity
-from tests.support.builders import CONFIG
+from tests.support.builders import CONFIG, NOW
 from tests.support.clocks import FakeClock
 from tests.unit.controller.vmi.resizing.test_resize_plan import a_guest, its_pod, ordered, reported
 
@@ -71,7 +71,7 @@ def test_where_memory_limits_stay_cpus_come_nevertheless(limit: str) -> None:
     assert resources.limits["memory"] == before["memory"]
     assert (server.asked, written, events.record.call_count) == (2, [], 0)
     assert plan_resize(vmi, pod, CONFIG, keeps_limits=resizer.keeps_limits()) == ()
-    room = plan_room(vmi, reported(pod), CONFIG, keeps_limits=resizer.keeps_limits())
+    room = plan_room(vmi, reported(pod), CONFIG, NOW, keeps_limits=resizer.keeps_limits())
     assert room == PodRoom(node="n1", vcpus=2, memory="2Gi")
     # Another one of the same server is not refused first.
     vmi.status.pod_room = PodRoom(node="n1", vcpus=2, memory="4Gi", reason="Resizing")

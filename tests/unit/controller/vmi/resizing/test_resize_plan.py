@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resources
 from kvedge.controller.vmi.resizing.guest_size import made_for
-from kvedge.controller.vmi.resizing.resize_plan import plan_resize, plan_room
+from kvedge.controller.vmi.resizing.resize_plan import next_look, plan_resize, plan_room
 from kvedge.controller.vmi.vmi_plan import plan_vmi
 from kvedge.controller.vmi.vmi_view import PatchVmi, ResizePod, VmiView
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.meta import Condition
+from kvedge.resources.moves.pod_room import outgrows_pod
 from kvedge.resources.types.core import Container, ContainerStatus, Pod, ResourceAmounts
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vmi import CpuTopology, MemoryStatus, PodRoom, VirtualMachineInstance
 from kvedge.resources.values.quantities import parse_bytes, parse_quantity
+from kvedge.runtime.clock import rfc3339
 from tests.support.builders import CONFIG, NOW, a_pod, a_vmi
 from tests.support.migrating import a_target_pod
 
@@ -95,7 +98,7 @@ def test_a_guest_that_has_what_it_is_to_have_has_a_pod_that_nobody_touches() -> 
     pod = its_pod(vmi)
     # By another release, or another configuration, it would be another size.
     pod.spec.containers[0].resources.requests["memory"] = "17Mi"
-    assert (plan_resize(vmi, pod, CONFIG), plan_room(vmi, pod, CONFIG)) == ((), None)
+    assert (plan_resize(vmi, pod, CONFIG), plan_room(vmi, pod, CONFIG, NOW)) == ((), None)
 
 
 def test_a_pod_grows_by_what_cpus_and_memory_cost_and_nothing_more() -> None:
@@ -120,13 +123,13 @@ def test_the_guest_waits_for_its_pod_from_the_order_to_the_kubelets_word() -> No
     vmi = a_guest(4, "2Gi")
     pod = its_pod(a_guest())
     before = PodRoom(node="n1", vcpus=1, memory="1Gi", reason="Resizing")
-    assert plan_room(vmi, pod, CONFIG) == before
+    assert plan_room(vmi, pod, CONFIG, NOW) == before
     ordered(pod, order(vmi, pod))
     assert plan_resize(vmi, pod, CONFIG) == (), "ordered once"
-    assert plan_room(vmi, pod, CONFIG) == before, "the kubelet has not looked"
+    assert plan_room(vmi, pod, CONFIG, NOW) == before, "the kubelet has not looked"
     reported(pod, pending("", "", "PodResizeInProgress"))
-    assert plan_room(vmi, pod, CONFIG) == before
-    assert plan_room(vmi, reported(pod), CONFIG) == PodRoom(node="n1", vcpus=4, memory="2Gi")
+    assert plan_room(vmi, pod, CONFIG, NOW) == before
+    assert plan_room(vmi, reported(pod), CONFIG, NOW) == PodRoom(node="n1", vcpus=4, memory="2Gi")
 
 
 @pytest.mark.parametrize(
@@ -138,20 +141,40 @@ def test_the_guest_waits_for_its_pod_from_the_order_to_the_kubelets_word() -> No
     ],
 )
 def test_what_the_kubelet_has_against_it_is_told(told: Condition, reason: str, words: str) -> None:
+    told.last_transition_time = rfc3339(NOW)
     vmi = a_guest(4)
     pod = its_pod(a_guest())
-    room = plan_room(vmi, reported(ordered(pod, order(vmi, pod)), told), CONFIG)
+    room = plan_room(vmi, reported(ordered(pod, order(vmi, pod)), told), CONFIG, NOW)
     assert room is not None
     assert (room.vcpus, room.reason) == (1, reason)
     assert words in room.message
+
+
+@pytest.mark.parametrize(
+    ("since", "reason", "looks"),
+    [(NOW - timedelta(seconds=170), "ResizeFailed", True), (NOW - timedelta(seconds=190), "ResizeKeepsFailing", False)],
+    ids=["for a while", "for long"],
+)
+def test_what_fails_for_long_is_for_another_pod(since: datetime, reason: str, looks: bool) -> None:
+    vmi = a_guest(4)
+    pod = its_pod(a_guest())
+    told = pending("Error", "EBUSY", "PodResizeInProgress")
+    told.last_transition_time = rfc3339(since)
+    vmi.status.pod_room = plan_room(vmi, reported(ordered(pod, order(vmi, pod)), told), CONFIG, NOW)
+    assert vmi.status.pod_room is not None
+    assert (vmi.status.pod_room.reason, next_look(vmi.status.pod_room) is not None) == (reason, looks)
+    assert outgrows_pod(vmi) is not looks
+    assert ("or by a migration" in vmi.status.pod_room.message) is not looks
+    plan = plan_vmi(VmiView(vmi, (pod,)), CONFIG, NOW)
+    assert (plan.again_after is not None) is looks
 
 
 def test_what_the_server_said_of_the_last_order_stays_until_it_takes_one() -> None:
     vmi = a_guest(4)
     vmi.status.pod_room = PodRoom(node="n1", vcpus=1, memory="1Gi", reason="QuotaExceeded", message="no")
     pod = its_pod(a_guest())
-    assert plan_room(vmi, pod, CONFIG) == vmi.status.pod_room
-    taken = plan_room(vmi, ordered(pod, order(vmi, pod)), CONFIG)
+    assert plan_room(vmi, pod, CONFIG, NOW) == vmi.status.pod_room
+    taken = plan_room(vmi, ordered(pod, order(vmi, pod)), CONFIG, NOW)
     assert taken is not None
     assert (taken.reason, taken.message) == ("Resizing", "")
 
@@ -165,7 +188,7 @@ def test_memory_is_taken_from_the_pod_once_the_guest_has_given_it_back() -> None
     vmi.status.memory = MemoryStatus(guest_at_boot="1Gi", guest_current="2Gi", guest_requested="2Gi")
     reported(ordered(pod, order(vmi, pod)))
     assert pod.spec.containers[0].resources.requests == its_pod(vmi).spec.containers[0].resources.requests
-    assert plan_room(vmi, pod, CONFIG) == PodRoom(node="n1", vcpus=1, memory="2Gi")
+    assert plan_room(vmi, pod, CONFIG, NOW) == PodRoom(node="n1", vcpus=1, memory="2Gi")
 
 
 def test_a_pod_that_has_been_resized_stays_when_another_configuration_would_make_it_larger() -> None:
@@ -175,7 +198,7 @@ def test_a_pod_that_has_been_resized_stays_when_another_configuration_would_make
     vmi.status.current_cpu_topology = CpuTopology(sockets=4, cores=1, threads=1)
     dearer = replace(CONFIG, cpu_allocation_ratio=1, memory_overcommit_percent=50)
     assert pod_resources(vmi, dearer).requests != pod.spec.containers[0].resources.requests
-    assert (plan_resize(vmi, pod, dearer), plan_room(vmi, pod, dearer)) == ((), vmi.status.pod_room)
+    assert (plan_resize(vmi, pod, dearer), plan_room(vmi, pod, dearer, NOW)) == ((), vmi.status.pod_room)
     vmi.spec.domain = a_guest(5).spec.domain
     assert plan_resize(vmi, pod, dearer)
 
@@ -187,7 +210,7 @@ def test_a_pod_that_was_made_for_the_guest_that_came_to_it_stays_as_it_is() -> N
     pod.metadata.annotations |= made_for(vmi)
     # What the daemon of a guest that comes takes.
     pod.spec.containers[0].resources.requests["memory"] = "9Gi"
-    assert (plan_resize(vmi, pod, CONFIG), plan_room(vmi, pod, CONFIG)) == (
+    assert (plan_resize(vmi, pod, CONFIG), plan_room(vmi, pod, CONFIG, NOW)) == (
         (),
         PodRoom(node="n1", vcpus=4, memory="1Gi"),
     )
@@ -196,13 +219,13 @@ def test_a_pod_that_was_made_for_the_guest_that_came_to_it_stays_as_it_is() -> N
 def test_a_growth_that_is_taken_back_on_its_way_is_taken_back_from_the_pod() -> None:
     vmi = a_guest(4)
     pod = its_pod(a_guest())
-    vmi.status.pod_room = plan_room(vmi, pod, CONFIG)
+    vmi.status.pod_room = plan_room(vmi, pod, CONFIG, NOW)
     ordered(pod, order(vmi, pod))
-    vmi.status.pod_room = plan_room(vmi, pod, CONFIG)
+    vmi.status.pod_room = plan_room(vmi, pod, CONFIG, NOW)
     vmi.spec.domain = a_guest().spec.domain
     ordered(pod, order(vmi, pod))
     assert pod.spec.containers[0].resources.requests == its_pod(a_guest()).spec.containers[0].resources.requests
-    assert plan_room(vmi, reported(pod), CONFIG) == PodRoom(node="n1", vcpus=1, memory="1Gi")
+    assert plan_room(vmi, reported(pod), CONFIG, NOW) == PodRoom(node="n1", vcpus=1, memory="1Gi")
 
 
 def test_a_pod_that_is_to_shrink_has_no_room_from_the_order_on() -> None:
@@ -212,7 +235,7 @@ def test_a_pod_that_is_to_shrink_has_no_room_from_the_order_on() -> None:
     vmi.spec.domain = a_guest(memory="2Gi").spec.domain
     vmi.status.memory = MemoryStatus(guest_at_boot="1Gi", guest_current="2Gi", guest_requested="2Gi")
     assert plan_resize(vmi, pod, CONFIG)
-    room = plan_room(vmi, pod, CONFIG)
+    room = plan_room(vmi, pod, CONFIG, NOW)
     assert room is not None
     assert parse_bytes(room.memory or 0) == 2048 * MIB
 
@@ -240,6 +263,31 @@ def test_limits_of_the_vm_and_those_of_the_namespace_grow_as_the_guest_does() ->
     assert plan_resize(a_guest(2, "4Gi"), reported(ordered(theirs, body)), CONFIG) == ()
 
 
+@pytest.mark.parametrize("server", ["lowers limits", "keeps them"])
+def test_a_limit_of_the_namespace_does_not_climb_with_each_return_of_memory(server: str) -> None:
+    """Kubernetes 1.33 keeps the limit of a Pod whose guest has given memory back, and lowers its request."""
+    keeps = server == "keeps them"
+    vmi, pod = a_guest(), its_pod(a_guest(), limits={"memory": "2Gi"})
+    limits, first = [], parse_bytes(pod.spec.containers[0].resources.requests["memory"])
+    for size in ("4Gi", "1Gi", "4Gi", "1Gi", "5Gi"):
+        vmi.spec.domain = a_guest(memory=size).spec.domain
+        if size == "1Gi":
+            vmi.status.memory = MemoryStatus(guest_at_boot="1Gi", guest_current=size, guest_requested=size)
+        vmi.status.pod_room = plan_room(vmi, pod, CONFIG, NOW, keeps_limits=keeps)
+        (found,) = plan_resize(vmi, pod, CONFIG, keeps_limits=keeps)
+        reported(ordered(pod, found.body))
+        vmi.status.memory = MemoryStatus(guest_at_boot="1Gi", guest_current=size, guest_requested=size)
+        vmi.status.pod_room = plan_room(vmi, pod, CONFIG, NOW, keeps_limits=keeps)
+        assert plan_resize(vmi, pod, CONFIG, keeps_limits=keeps) == ()
+        resources = pod.spec.containers[0].resources
+        limits.append(parse_bytes(resources.limits["memory"]) - 2048 * MIB)
+        assert parse_bytes(resources.requests["memory"]) - first >= (parse_bytes(size) - 1024 * MIB)
+    grown, least, most = limits[0], 0 if not keeps else limits[0], limits[-1]
+    assert limits == [grown, least, grown, least, most]
+    assert 3072 * MIB <= grown <= 3080 * MIB
+    assert 4096 * MIB <= most <= 4106 * MIB
+
+
 def test_a_cpu_limit_below_the_guests_vcpus_or_far_above_stays() -> None:
     for limit in ("500m", "8"):
         theirs = its_pod(a_guest(), limits={"cpu": limit})
@@ -252,7 +300,7 @@ def test_a_node_that_says_nothing_of_sizes_has_made_the_pod_as_its_spec_is() -> 
     vmi.status.pod_room = PodRoom(node="before the migration", vcpus=1, memory="1Gi", reason="ResizeNotServed")
     pod = its_pod(vmi)
     pod.status.container_statuses = []
-    assert plan_room(vmi, pod, CONFIG) == PodRoom(node="n1", vcpus=4, memory="1Gi")
+    assert plan_room(vmi, pod, CONFIG, NOW) == PodRoom(node="n1", vcpus=4, memory="1Gi")
 
 
 @pytest.mark.parametrize("what", ["moves", "ends", "ended"])
@@ -264,7 +312,7 @@ def test_nothing_is_resized_while_the_guest_moves_or_ends(what: str) -> None:
         vmi.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
     else:
         pod.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
-    assert (plan_resize(vmi, pod, CONFIG), plan_room(vmi, pod, CONFIG)) == ((), None)
+    assert (plan_resize(vmi, pod, CONFIG), plan_room(vmi, pod, CONFIG, NOW)) == ((), None)
 
 
 def test_a_controller_that_begins_anew_finds_itself_where_the_one_before_was() -> None:
@@ -272,7 +320,7 @@ def test_a_controller_that_begins_anew_finds_itself_where_the_one_before_was() -
     vmi, pod = a_guest(4), its_pod(a_guest())
     steps: list[Any] = []
     for _ in range(4):
-        vmi.status.pod_room = plan_room(vmi, pod, CONFIG)
+        vmi.status.pod_room = plan_room(vmi, pod, CONFIG, NOW)
         found = plan_resize(vmi, pod, CONFIG)
         steps.append((vmi.status.pod_room, len(found)))
         if found:
