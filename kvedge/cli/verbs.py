@@ -67,6 +67,7 @@ _GUESTS: Final[dict[str, Verb]] = {
     "console": Verb("guests.console_verb", "Connect to a guest's serial console; Ctrl+] leaves it."),
     "vnc": Verb("guests.vnc_verb", "Open a guest's screen in a VNC viewer, or save a picture of it."),
     "spice": Verb("guests.spice_verb", "Open a guest's screen in a SPICE viewer, with its sound and USB devices."),
+    "rdp": Verb("guests.rdp_verb", "Open a guest's desktop in an RDP viewer, as Windows has it."),
     "usbredir": Verb("guests.usbredir_verb", "Hand a USB device of this computer to a guest."),
     "web": Verb("guests.web_verb", "Show VMs, consoles and screens in a browser of this computer."),
     "ssh": Verb("guests.ssh_verbs", "Open an SSH connection to a guest, with the ssh of this computer."),

@@ -1,13 +1,13 @@
 """Listens on local ports and leads each connection, and each sender of datagrams, to a guest by a stream of its own.
 
-Called by `kvedge port-forward`. Opens sockets on this computer; lines for people are handed out.
+Called by `kvedge port-forward` and `kvedge rdp`. Opens sockets on this computer; lines for people are handed out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
@@ -57,17 +57,31 @@ async def forward(
     """
     async with StreamClient(session) as client, contextlib.AsyncExitStack() as stack:
         for port in ports:
-            way = _Way(client, target, port, told.failed)
-            try:
-                listener = await _listen(way)
-            except OSError as error:
-                raise HostError(
-                    f"cannot listen on {_place(port.address, port.local)}: {error.strerror or error}; name another "
-                    "local port, such as 0 for any free one"
-                ) from error
-            stack.push_async_callback(listener.close)
-            told.listening(f"forwarding {port.protocol} {listener.place} to {port.remote}")
+            place = await stack.enter_async_context(forwarded(client, target, port, told.failed))
+            told.listening(f"forwarding {port.protocol} {place} to {port.remote}")
         await stopped.wait()
+
+
+@contextlib.asynccontextmanager
+async def forwarded(
+    client: StreamClient, target: Target, port: ForwardedPort, failed: Callable[[str], None]
+) -> AsyncIterator[str]:
+    """One port, while it is listened on: its place, ADDRESS:PORT. `failed` gets a line for a connection that failed.
+
+    Raises:
+        HostError: when the address cannot be listened on.
+    """
+    try:
+        listener = await _listen(_Way(client, target, port, failed))
+    except OSError as error:
+        raise HostError(
+            f"cannot listen on {_place(port.address, port.local)}: {error.strerror or error}; name another "
+            "local port, such as 0 for any free one"
+        ) from error
+    try:
+        yield listener.place
+    finally:
+        await listener.close()
 
 
 def port_call(port: ForwardedPort) -> str:

@@ -17,9 +17,8 @@ from kvedge.resources.guest_verbs import GuestVerb
 from kvedge.resources.moves.crossing import SourceWords, TargetWords
 from kvedge.runtime.serving.stream_pump import Farewell
 
-# As KubeVirt words it; virtctl shows it.
-# As KubeVirt's handler logs it; its clients hear of the status alone.
-SLOTS_ARE_BUSY: Final = "All USB devices are in use."
+# As KubeVirt's handler logs it, and as its clients hear of it.
+SLOTS_ARE_BUSY: Final = "All USB devices are in use (websocket: bad handshake)."
 
 
 class DoorError(Exception):

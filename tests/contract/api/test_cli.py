@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -532,6 +533,55 @@ def test_standard_input_and_output_are_joined_to_a_port(cli: KvedgeCli, vmi: Jso
     text = "hello guest\n" * 5000
     # The end of the input is not the end of the answer.
     assert cli.run("port-forward", "--stdio=true", "vm/clitest/default", str(guest_port), text=text) == text
+
+
+def test_a_desktop_is_shown_by_a_viewer_that_may_connect_again_and_ends_with_it(
+    cli: KvedgeCli, vmi: JsonObject, guest_port: int, tmp_path: Path
+) -> None:
+    script = tmp_path / "xfreerdp3"
+    script.write_text(
+        f"#!{os.sys.executable}\nimport socket, sys\n"
+        "host, port = sys.argv[1].removeprefix('/v:').split(':')\n"
+        "for word in (b'first', b'second'):\n"
+        "    screen = socket.create_connection((host, int(port)), 20)\n"
+        "    screen.sendall(word)\n    print(screen.recv(64).decode(), *sys.argv[2:])\n"
+    )
+    script.chmod(0o755)
+    wanted = ("rdp", "clitest", "--guest-port", str(guest_port), "--user", "SHOP\\ann")
+    said = "/u:SHOP\\ann /t:default/clitest +clipboard /dynamic-resolution"
+    assert cli.run(*wanted, "--viewer", str(script)) == f"first {said}\nsecond {said}\n"
+    for code, told in ((2, (0, "")), (131, (1, "error: the viewer ended with code 131\n"))):
+        script.write_text(f"#!/bin/sh\nexit {code}\n")
+        done = cli.try_run(*wanted, "--viewer", str(script))
+        assert (done.returncode, done.stderr) == told
+    plain = tmp_path / "a-viewer"
+    plain.write_text('#!/bin/sh\necho "$@"\n')
+    plain.chmod(0o755)
+    assert re.fullmatch(r"127\.0\.0\.1:\d+\n", cli.run(*wanted, "--viewer", str(plain)))
+
+
+def test_a_desktop_behind_a_port_is_there_until_somebody_ends_it(
+    cli: KvedgeCli, vmi: JsonObject, guest_port: int
+) -> None:
+    with cli.running("rdp", "clitest", "--proxy-only", "--guest-port", str(guest_port)) as process:
+        assert process.stdout is not None
+        place = ("127.0.0.1", json.loads(process.stdout.readline())["port"])
+        for word in (b"one", b"two"):
+            with socket.create_connection(place, 20) as connection:
+                connection.sendall(word)
+                assert connection.recv(64) == word
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+def test_a_guest_without_remote_desktop_is_told_before_a_viewer_starts(
+    cli: KvedgeCli, vmi: JsonObject, guest_port: int
+) -> None:
+    with socket.create_server((reachable_address(), 0)) as unused:
+        nobody = unused.getsockname()[1]
+    done = cli.try_run("rdp", "clitest", "--guest-port", str(nobody), "--viewer", "/bin/true")
+    assert done.returncode == 1
+    assert "refused" in done.stderr
 
 
 _SSH = """#!/bin/sh

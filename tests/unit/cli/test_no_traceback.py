@@ -119,6 +119,7 @@ VERBS = [
     "vnc screenshot web -f -",
     "vnc web --proxy-only",
     "spice web --proxy-only",
+    "rdp web --proxy-only",
     "console web --timeout 0",
     "port-forward --stdio vm/web 80",
     "expose vm web --name x --port 1",
@@ -303,7 +304,11 @@ def ctrl_c() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "verb", ["list", "start web --wait", "console web", "get vm -w", "vnc web --proxy-only", "spice web --proxy-only"]
+    "verb",
+    [
+        *("list", "start web --wait", "console web", "get vm -w"),
+        *("vnc web --proxy-only", "spice web --proxy-only", "rdp web --proxy-only"),
+    ],
 )
 def test_ctrl_c_ends_a_verb_without_a_word(verb: str, tmp_path: Path, ctrl_c: None) -> None:
     asked, over = threading.Event(), threading.Event()

@@ -260,7 +260,7 @@ def test_each_usb_device_has_a_slot_until_it_is_unplugged(relay: Relay) -> None:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
             await client.ws_connect(relay.url("usbredir"))
         assert refusal.value.status == 503
-        assert refusal.value.headers["X-Kvedge-Reason"] == "All USB devices are in use."
+        assert refusal.value.headers["X-Kvedge-Reason"] == "All USB devices are in use (websocket: bad handshake)."
         async with client.get(relay.url("usbredir")) as response:
             assert response.status == 503
         await devices[1].close()
