@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 @click.option("--os", default="", metavar="[KIND/]NAME", help="The preference of the guest's system, such as debian.")
 @click.option("--disk", default="", help="Copy the image to a disk of this size that lasts as long as the VM.")
 @click.option("--storage-class", default="", help="The storage class of that disk; the default one without it.")
+@click.option("--install", is_flag=True, help="IMAGE is an installer's: it is in a CD-ROM drive, and --disk is empty.")
+@click.option(
+    "--cdrom",
+    "cdroms",
+    multiple=True,
+    metavar="IMAGE",
+    help="An image in a CD-ROM drive, such as Windows' drivers for virtio.",
+)
 @click.option("--disk-size", default="", help="An empty disk of this size beside the image's; it ends with the run.")
 @click.option("--run-strategy", default="Always", show_default=True, help="When it should run.")
 @click.option("-l", "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label for the VM and its guest.")
@@ -71,6 +79,8 @@ def launch(
     kvedge launch local/debian:12 big --type u1.small --os debian
     kvedge launch ./debian.qcow2 db --disk 20Gi
     kvedge launch quay.io/containerdisks/fedora:43 --dry-run -o yaml > vm.yaml
+    kvedge launch local/windows:11 win --install --disk 64Gi --type u1.large --os windows.11.virtio \\
+        --cdrom local/virtio-win:1
 
     The image is a container disk: of the box's store (`kvedge image list`), or of a registry. What its guest writes
     ends with the run. With --disk the image is copied first, and the disk stays until the VM is deleted; the image may
@@ -163,6 +173,8 @@ def _options(image: str, name: str | None, flags: dict[str, Any]) -> LaunchOptio
             labels=tuple(_label(text) for text in flags["labels"]),
             cloud_init=_cloud_init(flags),
             networks=flags["networks"],
+            cdroms=flags["cdroms"],
+            installs=flags["install"],
         )
     )
 

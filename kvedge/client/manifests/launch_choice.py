@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kvedge.client.errors import FlagError
-from kvedge.client.manifests.launch_disk import LaunchDisk, find_file, is_remote, launch_disk
+from kvedge.client.manifests.launch_disk import LaunchDisk, find_file, is_path, is_remote, launch_disk
 from kvedge.client.manifests.vm_manifest import RUN_STRATEGIES, CloudInitData, LaunchOptions
 from kvedge.client.random_names import random_name
 from kvedge.client.session import check_name
@@ -39,6 +39,9 @@ class LaunchChoice:
     labels: tuple[tuple[str, str], ...] = ()
     cloud_init: CloudInitData = field(default_factory=CloudInitData)
     networks: tuple[str, ...] = ()
+    # Images in CD-ROM drives, and whether the image is one more: that of an installer, for an empty disk.
+    cdroms: tuple[str, ...] = ()
+    installs: bool = False
     may_be_file: bool = True
 
 
@@ -50,6 +53,12 @@ def launch_options(choice: LaunchChoice) -> LaunchOptions:
     """
     if not (choice.claim or choice.data_source):
         _check_image(choice.image)
+    for image in choice.cdroms:
+        _check_drive("cdrom", image)
+    if choice.installs:
+        _check_drive("install", choice.image)
+        if not choice.disk:
+            raise _fault("install", "needs --disk SIZE, such as --disk 64Gi: the empty disk that it installs to")
     if choice.run_strategy not in RUN_STRATEGIES:
         raise _fault("run-strategy", f"{choice.run_strategy} is not one of {', '.join(RUN_STRATEGIES)}")
     for flag, value in (("memory", choice.memory), ("cpu", choice.cpus)):
@@ -70,6 +79,8 @@ def launch_options(choice: LaunchChoice) -> LaunchOptions:
         labels=choice.labels,
         cloud_init=choice.cloud_init,
         networks=choice.networks,
+        cdroms=choice.cdroms,
+        installs=choice.installs,
     )
 
 
@@ -92,6 +103,14 @@ def _check_image(image: str) -> None:
         raise FlagError("image", why, why)
 
 
+def _check_drive(flag: str, image: str) -> None:
+    """A drive has an image of the box's store or of a registry: nothing is copied that only reads."""
+    if is_path(image) or is_remote(image):
+        raise _fault(flag, f"{image} is a file or a URL: `kvedge image import FILE NAME` makes an image of it first")
+    if not image or not image.isprintable() or " " in image:
+        raise _fault(flag, f"{image!r} is no image: write a name such as local/virtio-win:1")
+
+
 def _disk(choice: LaunchChoice) -> LaunchDisk | None:
     if choice.claim:
         if choice.disk or choice.storage_class:
@@ -101,6 +120,8 @@ def _disk(choice: LaunchChoice) -> LaunchDisk | None:
         if not choice.disk:
             raise _fault("disk", "the disk that the DataSource is copied to needs a size, such as 20Gi")
         return LaunchDisk(choice.disk, {}, choice.storage_class, data_source=check_name(choice.data_source))
+    if choice.installs:
+        return LaunchDisk(choice.disk, {"blank": {}}, choice.storage_class)
     file = find_file(choice.image) if choice.may_be_file else None
     if choice.disk:
         return launch_disk(choice.image, file, choice.disk, choice.storage_class, choice.run_strategy)

@@ -6,7 +6,7 @@ Pure: options in, a document out. What `create vm` makes is what virtctl makes o
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -78,6 +78,9 @@ class LaunchOptions:
     cloud_init: CloudInitData = field(default_factory=CloudInitData)
     # Besides the Pod network, as a VM names them: NAME or NAMESPACE/NAME.
     networks: tuple[str, ...] = ()
+    # Images in CD-ROM drives; with `installs` the image itself is in the first, and boots once the disk has nothing.
+    cdroms: tuple[str, ...] = ()
+    installs: bool = False
 
 
 def vm_manifest(options: VmOptions) -> JsonObject:
@@ -142,6 +145,8 @@ def launch_manifest(options: LaunchOptions) -> JsonObject:
         volumes = [{"name": "system", "persistentVolumeClaim": {"claimName": options.claim}}]
     if options.disk_size:
         volumes.append({"name": "data", "emptyDisk": {"capacity": canonical_size("disk-size", options.disk_size)}})
+    drives = _drives(options)
+    volumes += [{"name": name, "containerDisk": {"image": image}} for name, image in drives.items()]
     volumes += _cloud_init_volumes(options.cloud_init)
     labels = dict(options.labels)
     if len(options.name) <= LABEL_LENGTH:
@@ -153,11 +158,14 @@ def launch_manifest(options: LaunchOptions) -> JsonObject:
         "memory": {"guest": canonical_size("memory", options.memory)},
     }
     devices: JsonObject = {
-        "disks": [{"name": volume["name"], "disk": {"bus": "virtio"}} for volume in volumes],
+        "disks": [_disk_of(volume["name"], {"bus": "virtio"}, drives) for volume in volumes],
         "rng": {},
     }
     if options.os:
-        devices = {"disks": [{"name": volume["name"], "disk": {}} for volume in volumes]}
+        devices = {"disks": [_disk_of(volume["name"], {}, drives) for volume in volumes]}
+    if options.installs:
+        for order, disk in enumerate(("system", "installer"), 1):
+            next(each for each in devices["disks"] if each["name"] == disk)["bootOrder"] = order
     matchers = {
         part.member: matcher
         for part, name in ((INSTANCETYPE, options.type), (PREFERENCE, options.os))
@@ -185,6 +193,17 @@ def launch_manifest(options: LaunchOptions) -> JsonObject:
             "template": {"metadata": {"labels": labels}, "spec": spec},
         },
     }
+
+
+def _drives(options: LaunchOptions) -> dict[str, str]:
+    """The CD-ROM drives, by name, and the image in each."""
+    found = {"installer": options.image} if options.installs else {}
+    return found | {f"cdrom-{number}": image for number, image in enumerate(options.cdroms, 1)}
+
+
+def _disk_of(name: str, target: JsonObject, drives: Mapping[str, str]) -> JsonObject:
+    # The bus of a drive is left to the preference, or to what its architecture has.
+    return {"name": name, "cdrom": {}} if name in drives else {"name": name, "disk": target}
 
 
 def _names_of_networks(networks: Sequence[str]) -> dict[str, str]:

@@ -83,6 +83,11 @@ LAUNCH_CASES: Final = {
         *("--label", "app=shop", "--label", "tier="),
         *("--user", "joe", "--ssh-key", "./key.pub", "--ssh-key", "ssh-rsa BBBB", "--password-file", "password"),
     ],
+    "launch-windows-installer": [
+        *("launch", "local/windows:11", "win", "--dry-run", "--install", "--disk", "64Gi", "--type", "u1.large"),
+        *("--os", "windows.11.virtio", "--cdrom", "local/virtio-win:1"),
+    ],
+    "launch-cdrom": [*_LAUNCH, "--cdrom", "local/tools:1", "--cdrom", "local/drivers:2"],
     "launch-own-user-data": [*_LAUNCH, "--user-data", "user-data"],
     "launch-disk": [*_LAUNCH, "--disk", "20Gi", "--storage-class", "fast"],
     "launch-disk-of-url": ["launch", "https://example.com/debian.qcow2", "web", "--dry-run", "--disk", "20480Mi"],

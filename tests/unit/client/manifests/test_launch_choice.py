@@ -24,6 +24,10 @@ from kvedge.client.manifests.vm_manifest import launch_manifest
         ({"image": "a", "storage_class": "fast"}, "disk", "needed here"),
         ({"claim": "root", "disk": "1Gi"}, "disk", "is used as it is"),
         ({"data_source": "debian"}, "disk", "needs a size"),
+        ({"image": "a", "installs": True}, "install", "the empty disk that it installs to"),
+        ({"image": "./a.iso", "installs": True, "disk": "9Gi"}, "install", "`kvedge image import FILE NAME`"),
+        ({"image": "a", "cdroms": ("b", "https://example.org/a.iso")}, "cdrom", "is a file or a URL"),
+        ({"image": "a", "cdroms": ("a b",)}, "cdrom", "is no image"),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )
