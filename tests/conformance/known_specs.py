@@ -66,7 +66,11 @@ CANNOT_APPLY: Final = (
     KnownSpecs(r"test_id:868", "a directory of root's: here the guest's user makes disk.img, and says that it cannot"),
     KnownSpecs(r"test_id:5258", "a second restore waits for the first one, which KubeVirt refuses"),
     KnownSpecs(r"hotplug 75 volumes simultaneously", "needs more room than the run's machine has"),
-    KnownSpecs(r"disk mutating sidecar", "needs a hook sidecar, which kvedge does not run"),
+    KnownSpecs(r"disk mutating sidecar", "needs KubeVirt's image of that hook sidecar"),
+    KnownSpecs(r"VSOCK", "needs the kernel's vhost_vsock, which the run's machine does not have"),
+    KnownSpecs(r"host USB Passthrough", "needs USB devices of the node, which the run's machine has not got"),
+    KnownSpecs(r"Syspreped", "needs a disk of Windows, which only its owner may hand on"),
+    KnownSpecs(r"VMI Memory Overhead Reporting", "needs a second node: sockets come in place", _BOX),
     KnownSpecs(
         r"add and use WFFC storage|add and remove (and re-add )?multiple volumes|both a filesystem and block volume",
         "counts one attachment Pod for all volumes; kvedge has one for each",

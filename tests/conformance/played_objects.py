@@ -76,6 +76,7 @@ _DNS: Final[dict[str, Any]] = {
 _GATES: Final = (
     "DeclarativeHotplugVolumes",
     "DownwardMetrics",
+    "ExperimentalIgnitionSupport",
     "HostDisk",
     "IncrementalBackup",
     "ObjectGraph",

@@ -8,7 +8,8 @@ from tests.conformance.known_specs import CANNOT_APPLY, NEEDS_VLANS, KnownSpecs,
 
 
 def test_a_list_is_that_of_the_place() -> None:
-    assert waits_for("[test_id:9344]should", Place.BOX)
+    assert waits_for("[test_id:1653]with set grace period seconds", Place.BOX)
+    assert not waits_for("[test_id:1653]with set grace period seconds", Place.CLUSTER)
     assert not waits_for("Port-forward VMI", Place.CLUSTER)
     known = [KnownSpecs("both", "no"), KnownSpecs("box", "no", frozenset({Place.BOX}))]
     assert patterns(known, Place.BOX) == ["both", "box"]
