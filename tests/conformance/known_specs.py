@@ -67,6 +67,9 @@ CANNOT_APPLY: Final = (
     KnownSpecs(r"test_id:5258", "a second restore waits for the first one, which KubeVirt refuses"),
     KnownSpecs(r"hotplug 75 volumes simultaneously", "needs more room than the run's machine has"),
     KnownSpecs(r"disk mutating sidecar", "needs KubeVirt's image of that hook sidecar"),
+    KnownSpecs(
+        r"should produce different PCI addresses than v3", "asks for slots as earlier releases of KubeVirt gave them"
+    ),
     KnownSpecs(r"VSOCK", "needs the kernel's vhost_vsock, which the run's machine does not have"),
     KnownSpecs(r"host USB Passthrough", "needs USB devices of the node, which the run's machine has not got"),
     KnownSpecs(r"Syspreped", "needs a disk of Windows, which only its owner may hand on"),

@@ -23,7 +23,7 @@ _DOING: Final = {
     Live.PLACEMENT: "trying to patch where the run may be",
     Live.MEMORY: "changing the memory of the run",
     Live.BACKUPS: "telling the run whether backups freeze its guest",
-    Live.ROOM: "noting in the VM that it has room to grow, without which it may lose that with its next start",
+    Live.MACHINE: "noting in the VM which machine its guest has, which it may lose with its next start",
 }
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from kvedge.controller.vm.memory_changes import memory_differs, refuse_memory, w
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.moves.pod_room import find_room, lacks_vcpus
-from kvedge.resources.names import GROWTH_ROOM, SKIP_BACKUP_HOOKS
+from kvedge.resources.names import GROWTH_ROOM, PCI_TOPOLOGY, SKIP_BACKUP_HOOKS
 from kvedge.resources.types.domain import Cpu, DomainSpec
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import CpuTopology, VirtualMachineInstance, VirtualMachineInstanceSpec
@@ -62,19 +62,29 @@ def plan_backup_word(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObj
     return {"metadata": {"annotations": {SKIP_BACKUP_HOOKS: wanted}}}
 
 
-def plan_room_mark(vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> JsonObject:
-    """A merge patch that has the VM keep the room with which its guest runs; empty when it keeps it, or has none.
+def plan_machine_marks(vm: VirtualMachine, vmi: VirtualMachineInstance | None, *, is_room_said: bool) -> JsonObject:
+    """A merge patch that has the VM's template keep what machine its guest runs with: the layout of its PCI slots, as
+    KubeVirt does, and the room to grow where the KubeVirt object says so (`is_room_said`). Empty when it keeps them.
 
-    A VM of before there was such a mark would lose it with its next start, once the KubeVirt object says nothing more.
+    A VM of before there were such marks would lose that room with its next start, once that object says nothing more.
     """
     template = vm.spec.template
-    if vmi is None or vmi.status.phase != "Running" or template is None or GROWTH_ROOM in template.metadata.annotations:
+    if vmi is None or vmi.status.phase != "Running" or template is None:
         return {}
+    marks: dict[str, str] = {}
+    if PCI_TOPOLOGY in vmi.metadata.annotations:
+        marks[PCI_TOPOLOGY] = vmi.metadata.annotations[PCI_TOPOLOGY]
+    if is_room_said and _has_room(vmi):
+        marks[GROWTH_ROOM] = "v1"
+    missing = {name: value for name, value in marks.items() if name not in template.metadata.annotations}
+    return {"spec": {"template": {"metadata": {"annotations": missing}}}} if missing else {}
+
+
+def _has_room(vmi: VirtualMachineInstance) -> bool:
     cpu, memory = vmi.spec.domain.cpu, vmi.spec.domain.memory
-    has_cpus = cpu is not None and cpu.max_sockets > max(1, cpu.sockets)
-    if not has_cpus and (memory is None or memory.max_guest is None):
-        return {}
-    return {"spec": {"template": {"metadata": {"annotations": {GROWTH_ROOM: "v1"}}}}}
+    return (cpu is not None and cpu.max_sockets > max(1, cpu.sockets)) or (
+        memory is not None and memory.max_guest is not None
+    )
 
 
 def plan_sockets(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInstance, cpu_ratio: int) -> JsonObject:

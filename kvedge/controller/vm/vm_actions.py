@@ -95,8 +95,8 @@ class Live(Enum):
     PLACEMENT = "AffinityChangeError"
     MEMORY = "HotPlugMemoryError"
     BACKUPS = "BackupHooksError"
-    # The other way round: the VM is to say with which room its guest runs.
-    ROOM = "GrowthRoomError"
+    # The other way round: the VM is to say with which machine its guest runs.
+    MACHINE = "MachineMarksError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +109,15 @@ class ChangeRun:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepRoom:
-    """Have the VM say with which room its guest runs; `body` is a merge patch for the version that was read."""
+class NoteMachine:
+    """Have the VM say with which machine its guest runs; `body` is a merge patch for the version that was read."""
 
     body: JsonObject
 
 
 VmAction: TypeAlias = (
     PatchVm
-    | KeepRoom
+    | NoteMachine
     | PutBack
     | PatchVmStatus
     | CreateVmi

@@ -28,8 +28,8 @@ from kvedge.controller.vm.vm_actions import (
     CreateVmi,
     DeleteVmi,
     KeepRevision,
-    KeepRoom,
     Live,
+    NoteMachine,
     PatchVm,
     PatchVmi,
     PatchVmStatus,
@@ -254,8 +254,8 @@ class VmLoop:
                 self._adopt(vm, vmi, body)
             case ChangeRun(vmi, body, what):
                 self._live.carry(vm, what, partial(self._patch_vmi, vmi, body))
-            case KeepRoom(body):
-                return self._live.carry(vm, Live.ROOM, partial(self._patch_vm, vm, body, "")) or vm
+            case NoteMachine(body):
+                return self._live.carry(vm, Live.MACHINE, partial(self._patch_vm, vm, body, "")) or vm
             case AnnotateClaim(claim, value):
                 self._annotate(claim, value)
             case CreateVmi(vmi):

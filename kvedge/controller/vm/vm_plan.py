@@ -19,7 +19,7 @@ from kvedge.controller.vm.network_changes import plan_interfaces, without_absent
 from kvedge.controller.vm.run_strategy_rules import START_REQUEST, RunDecision, RunState, decide_run, open_requests
 from kvedge.controller.vm.start_failure_rules import next_start_failure
 from kvedge.controller.vm.start_revision import find_superseded_revision, lacks_revision, start_revision
-from kvedge.controller.vm.template_changes import plan_backup_word, plan_placement, plan_room_mark, plan_sockets
+from kvedge.controller.vm.template_changes import plan_backup_word, plan_machine_marks, plan_placement, plan_sockets
 from kvedge.controller.vm.typed_vm import UNTYPED, TypedVm
 from kvedge.controller.vm.vm_actions import (
     AdoptVmi,
@@ -29,8 +29,8 @@ from kvedge.controller.vm.vm_actions import (
     DeleteVmi,
     Hotplug,
     KeepRevision,
-    KeepRoom,
     Live,
+    NoteMachine,
     PatchVm,
     PatchVmi,
     PatchVmStatus,
@@ -199,11 +199,11 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
         carried.append(PatchVm(absent))
     elif dump.template:
         carried.append(PatchVm(dump.template))
-    elif hotplug.rollout.is_said and not carried and (mark := plan_room_mark(vm, own)):
-        if Live.ROOM in hotplug.refusals:
-            view = _with_refusal(view, Live.ROOM, hotplug)
+    elif not carried and (marks := plan_machine_marks(vm, own, is_room_said=hotplug.rollout.is_said)):
+        if Live.MACHINE in hotplug.refusals:
+            view = _with_refusal(view, Live.MACHINE, hotplug)
         else:
-            carried.append(KeepRoom(mark))
+            carried.append(NoteMachine(marks))
     if dump.annotation and hotplug.dump_claim is not None:
         carried.append(AnnotateClaim(hotplug.dump_claim, dump.annotation))
     if own is not None and move.body:

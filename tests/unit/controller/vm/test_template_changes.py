@@ -8,12 +8,12 @@ import pytest
 
 from kvedge.controller.vm.template_changes import plan_placement, plan_sockets
 from kvedge.controller.vm.typed_vm import TypedVm
-from kvedge.controller.vm.vm_actions import ChangeRun, Hotplug, KeepRoom, Live, PatchVmStatus, Rollout
+from kvedge.controller.vm.vm_actions import ChangeRun, Hotplug, Live, NoteMachine, PatchVmStatus, Rollout
 from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.meta import Condition
-from kvedge.resources.names import TEMPLATE_HASH, VM_FINALIZER
+from kvedge.resources.names import PCI_TOPOLOGY, TEMPLATE_HASH, VM_FINALIZER
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import CpuTopology, PodRoom, VirtualMachineInstance
@@ -203,7 +203,7 @@ def test_a_vm_that_has_room_as_the_kubevirt_object_says_so_keeps_it_without_that
     said = Hotplug(rollout=Rollout(is_live=True, is_said=True))
 
     def marks(vm: VirtualMachine, vmi: VirtualMachineInstance, hotplug: Hotplug) -> list[JsonObject]:
-        return [each.body for each in plan_vm(vm, vmi, NOW, 0.5, hotplug).actions if isinstance(each, KeepRoom)]
+        return [each.body for each in plan_vm(vm, vmi, NOW, 0.5, hotplug).actions if isinstance(each, NoteMachine)]
 
     vm, vmi = a_run()
     assert marks(vm, vmi, LIVE) == []
@@ -219,15 +219,33 @@ def test_a_vm_that_has_room_as_the_kubevirt_object_says_so_keeps_it_without_that
     assert marks(vm, vmi, said) == [], "its guest has none"
 
 
+def test_a_vm_keeps_the_layout_of_slots_that_its_guest_runs_with() -> None:
+    vm, vmi = a_run()
+    vmi.metadata.annotations[PCI_TOPOLOGY] = "v3"
+
+    def marks() -> list[JsonObject]:
+        return [each.body for each in plan_vm(vm, vmi, NOW, 0.5, Hotplug()).actions if isinstance(each, NoteMachine)]
+
+    (body,) = marks()
+    assert body == {"spec": {"template": {"metadata": {"annotations": {PCI_TOPOLOGY: "v3"}}}}}
+    marked = decode(VirtualMachine, patched(encode(vm), body))
+    marked.metadata.generation += 1
+    assert outcome(marked, vmi) == ("", {}), "it asks for no restart"
+    assert vm.spec.template is not None
+    # What somebody has written there stays.
+    vm.spec.template.metadata.annotations[PCI_TOPOLOGY] = "v2"
+    assert marks() == []
+
+
 def test_a_vm_whose_mark_is_refused_says_so_until_it_is_tried_again_and_grows_meanwhile() -> None:
-    refused = {Live.ROOM: "no edits of this VM"}
+    refused = {Live.MACHINE: "no edits of this VM"}
     said = Hotplug(refusals=refused, rollout=Rollout(is_live=True, is_said=True))
     vm, vmi = a_run()
     actions = plan_vm(vm, vmi, NOW, 0.5, said).actions
     (status,) = [each.body["status"] for each in actions if isinstance(each, PatchVmStatus)]
     (failure,) = [each for each in status["conditions"] if each["type"] == "Failure"]
-    assert (failure["reason"], failure["message"]) == ("GrowthRoomError", "no edits of this VM")
-    assert not any(isinstance(each, KeepRoom) for each in actions)
+    assert (failure["reason"], failure["message"]) == ("MachineMarksError", "no edits of this VM")
+    assert not any(isinstance(each, NoteMachine) for each in actions)
     assert outcome(with_sockets(vm, 2), vmi, said)[1] == {"spec": {"domain": {"cpu": {"sockets": 2}}}}
 
 

@@ -246,10 +246,10 @@ def test_a_mark_of_room_that_is_refused_is_tried_with_pauses_that_grow() -> None
         assert again is not None
         assert server.loop.reconcile(KEY) is not None, "its time has not come"
         (failure,) = [each for each in server.vms.item.status.conditions if each.type == "Failure"]
-        assert failure.reason == "GrowthRoomError"
+        assert failure.reason == "MachineMarksError"
         assert "no edits of this VM" in failure.message
         pauses.append(again.after)
         clock.seconds += again.after
     assert len(tries) == 8
     assert pauses[-1] > 10 * pauses[0]
-    assert ("Warning", "GrowthRoomError") in server.told()
+    assert ("Warning", "MachineMarksError") in server.told()
