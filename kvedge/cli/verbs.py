@@ -73,6 +73,9 @@ _GUESTS: Final[dict[str, Verb]] = {
     "ssh": Verb("guests.ssh_verbs", "Open an SSH connection to a guest, with the ssh of this computer."),
     "scp": Verb("guests.ssh_verbs", "Copy files from or to a guest, with the scp of this computer."),
     "port-forward": Verb("guests.port_forward_verb", "Forward local ports to ports of a guest."),
+    "vsock": Verb(
+        "guests.vsock_verb", "Join a port of a guest's vsock to standard input and output: `kvedge vsock web 1234`."
+    ),
     "capture": Verb("guests.capture_verb", "Record what passes a guest's interface, for Wireshark or tcpdump."),
     "credentials": Verb(
         "guests.credential_verbs",

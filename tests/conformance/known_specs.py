@@ -161,7 +161,7 @@ CANNOT_APPLY: Final = (
     KnownSpecs(r"test_id:(1679|1680)\]", "needs KVM: an emulated CPU has a name of its own"),
     KnownSpecs(r"test_id:1673\]", "asks for pages of 3Mi, which are refused here, where KubeVirt's VM waits for ever"),
     KnownSpecs(r"test_id:1020\]", "asks for a slot that no PCIe port has, for which kvedge puts a bridge there"),
-    KnownSpecs(r"test_id:(11652|11653)\]", "needs an SSH server in the guest"),
+    KnownSpecs(r"test_id:(11652|11653|11659|11660|11661)\]", "needs an SSH server in the guest"),
     KnownSpecs(r"test_id:5271\]", "needs virt-what in the guest"),
     KnownSpecs(r"test_id:732\]", "counts on a kernel that keeps less of 128 MiB to itself than the guests' one"),
     KnownSpecs(r"virt-launcher processes memory usage", "looks for the processes of KubeVirt's launcher"),

@@ -48,8 +48,9 @@ def port_forward(
     session = open_session(kubeconfig, wanted.namespace or namespace)
     if stdio:
         from kvedge.cli.guests.stdio_forward import join_stdio_to
+        from kvedge.client.streams.port_forwarder import port_call
 
-        join_stdio_to(session, wanted, found[0])
+        join_stdio_to(session, wanted, port_call(found[0]))
         return
     found = [port if port.address else dataclasses.replace(port, address=address) for port in found]
     _forward(session, wanted, found)

@@ -1,6 +1,7 @@
-"""A port of a guest on standard input and output, for `kvedge port-forward --stdio`, which ssh runs.
+"""A port of a guest on standard input and output, for `kvedge port-forward --stdio`, which ssh runs, and for
+`kvedge vsock`.
 
-Called by port_forward_verb. Reads standard input and writes standard output until either side ends.
+Called by port_forward_verb and vsock_verb. Reads standard input and writes standard output until either side ends.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ import asyncio
 import contextlib
 import os
 import threading
+from collections.abc import Mapping
 from typing import Final
 
 import aiohttp
 
 from kvedge.cli.guests.stream_runs import run_here
 from kvedge.client.session import Session
-from kvedge.client.streams.port_forwarder import port_call
-from kvedge.client.streams.port_specs import ForwardedPort, Target
+from kvedge.client.streams.port_specs import Target
 from kvedge.client.streams.stream_client import StreamClient, StreamRefused, receive
 from kvedge.client.streams.stream_join import QUIET_SECONDS, Quiet, join
 
@@ -25,19 +26,19 @@ _STDIN: Final = 0
 _STDOUT: Final = 1
 
 
-def join_stdio_to(session: Session, target: Target, port: ForwardedPort) -> None:
-    """One port of the guest on standard input and output, until either side ends.
+def join_stdio_to(session: Session, target: Target, call: str, query: Mapping[str, str] | None = None) -> None:
+    """The stream of a subresource `call` on standard input and output, until either side ends.
 
     Raises:
         ClientError: when the server will not open it.
     """
-    run_here(_forward_stdio(session, target, port))
+    run_here(_forward_stdio(session, target, call, query))
 
 
-async def _forward_stdio(session: Session, target: Target, port: ForwardedPort) -> None:
+async def _forward_stdio(session: Session, target: Target, call: str, query: Mapping[str, str] | None) -> None:
     async with StreamClient(session) as client:
         try:
-            stream = await client.open(target.resource, target.name, port_call(port))
+            stream = await client.open(target.resource, target.name, call, query)
         except StreamRefused as refused:
             raise await asyncio.to_thread(client.explain, refused, target.resource, target.name) from refused
         await _join_stdio(stream)

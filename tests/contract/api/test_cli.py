@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from kvedge import __version__
+from kvedge.api.api_service import ApiRole
 from kvedge.cli.exits import Exit
+from kvedge.handler.launchers.vsock_request import VsockRequest
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.host_devices.device_report import DeviceReport, write_report
@@ -36,6 +38,7 @@ NAMESPACE = "/apis/kubevirt.io/v1/namespaces/default"
 VM, VMI = f"{NAMESPACE}/virtualmachines/clitest", f"{NAMESPACE}/virtualmachineinstances/clitest"
 MERGE = "application/merge-patch+json"
 PODS = "/api/v1/namespaces/default/pods"
+KUBEVIRTS = f"/apis/kubevirt.io/v1/namespaces/{SYSTEM_NAMESPACE}/kubevirts"
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +60,12 @@ def a_vm(admin: KubeClient) -> Iterator[JsonObject]:
 
 
 @contextlib.contextmanager
-def its_run(vm: JsonObject, admin: KubeClient, controller: KubeClient, node: str) -> Iterator[JsonObject]:
+def its_run(
+    vm: JsonObject, admin: KubeClient, controller: KubeClient, node: str, **devices: object
+) -> Iterator[JsonObject]:
     """As controller and handler would have made it; its guest has this host's own address."""
     document = small_vmi(domain__devices__clientPassthrough={})
+    document["spec"]["domain"]["devices"] |= devices
     owner = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "clitest", "uid": vm["metadata"]["uid"]}
     document["metadata"] |= {"name": "clitest", "ownerReferences": [{**owner, "controller": True}]}
     controller.request("POST", VMI.rpartition("/")[0], document)
@@ -582,6 +588,33 @@ def test_a_guest_without_remote_desktop_is_told_before_a_viewer_starts(
     done = cli.try_run("rdp", "clitest", "--guest-port", str(nobody), "--viewer", "/bin/true")
     assert done.returncode == 1
     assert "refused" in done.stderr
+
+
+@pytest.fixture
+def vsock_guest(admin: KubeClient, controller: KubeClient, echo_node: EchoNode, api_role: ApiRole) -> Iterator[None]:
+    configuration = {"developerConfiguration": {"featureGates": ["VSOCK"]}}
+    body = {"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", "metadata": {"name": "kubevirt"}}
+    made = admin.request("POST", KUBEVIRTS, {**body, "spec": {"configuration": configuration}})
+    generation = made["metadata"]["generation"]
+    wait_until(lambda: api_role.configuration.in_force.generation == generation, "the api role follows")
+    with a_vm(admin) as vm, its_run(vm, admin, controller, echo_node.name, autoattachVSOCK=True):
+        yield
+    admin.request("DELETE", f"{KUBEVIRTS}/kubevirt")
+
+
+@pytest.mark.parametrize(("options", "tls"), [((), True), (("--no-tls",), False)], ids=["with TLS", "without"])
+def test_standard_input_and_output_are_joined_to_a_port_of_the_vsock(
+    cli: KvedgeCli, vsock_guest: None, echo_node: EchoNode, options: tuple[str, ...], tls: bool
+) -> None:
+    text = "hello guest\n" * 5000
+    assert cli.run("vsock", "clitest", "1234", *options, text=text) == text
+    assert echo_node.door.ports[-1] == VsockRequest(1234, tls)
+
+
+def test_a_guest_without_a_vsock_is_refused_in_kubevirts_words(cli: KvedgeCli, vmi: JsonObject) -> None:
+    done = cli.try_run("vsock", "clitest", "1234", text="")
+    assert done.returncode == 1
+    assert "VSOCK is not attached." in done.stderr
 
 
 _SSH = """#!/bin/sh
