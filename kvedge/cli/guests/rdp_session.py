@@ -17,7 +17,7 @@ from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.guests.program_join import run_program
 from kvedge.cli.guests.stream_runs import run_here
 from kvedge.client.session import Session
-from kvedge.client.streams.port_forwarder import forwarded, port_call
+from kvedge.client.streams.port_forwarder import forward_one, port_call
 from kvedge.client.streams.port_specs import ForwardedPort, Target
 from kvedge.client.streams.stream_client import StreamClient, StreamRefused
 from kvedge.client.subresources import VMI
@@ -45,7 +45,7 @@ async def _show(
         except StreamRefused as refused:
             raise await asyncio.to_thread(client.explain, refused, VMI, vmi) from refused
         await stream.close()
-        async with forwarded(client, Target(VMI, vmi), port, _tell) as place:
+        async with forward_one(client, Target(VMI, vmi), port, _tell) as place:
             if command is None:
                 await _wait_for_signal(place)
                 return

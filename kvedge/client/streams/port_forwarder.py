@@ -57,13 +57,13 @@ async def forward(
     """
     async with StreamClient(session) as client, contextlib.AsyncExitStack() as stack:
         for port in ports:
-            place = await stack.enter_async_context(forwarded(client, target, port, told.failed))
+            place = await stack.enter_async_context(forward_one(client, target, port, told.failed))
             told.listening(f"forwarding {port.protocol} {place} to {port.remote}")
         await stopped.wait()
 
 
 @contextlib.asynccontextmanager
-async def forwarded(
+async def forward_one(
     client: StreamClient, target: Target, port: ForwardedPort, failed: Callable[[str], None]
 ) -> AsyncIterator[str]:
     """One port, while it is listened on: its place, ADDRESS:PORT. `failed` gets a line for a connection that failed.
