@@ -111,7 +111,7 @@ class ServerParts:
             ("pods", "exec"): commands.exec,
             ("pods", "attach"): commands.attach,
             ("pods", "portforward"): self._forwards.forward,
-            ("serviceaccounts", "token"): TokenRoutes(hub, tokens).create,
+            ("serviceaccounts", "token"): TokenRoutes(hub, tokens, self.actor.ensure).create,
             ("*", "scale"): ScaleRoutes(hub, writer).serve,
         }
         reviews = ReviewRoutes(authorizer, tokens)

@@ -205,6 +205,17 @@ def test_there_is_no_token_for_an_account_that_is_not_there(api_server: Server, 
     assert ask(api_server.admin, namespace).status == 404
 
 
+def test_each_namespace_has_an_account_for_pods_that_name_none(api_server: Server, namespace: str) -> None:
+    if api_server.is_real:
+        pytest.skip("kube-controller-manager makes it there, which does not run here")
+    default = f"{accounts(namespace)}/default"
+    assert api_server.admin.get(default).status == 404
+    for _ in range(2):
+        assert api_server.admin.post(f"{default}/token", {"spec": {}}).status == 201
+    assert api_server.admin.get(default).status == 200
+    assert api_server.admin.post(f"{accounts('absent')}/default/token", {"spec": {}}).status == 404
+
+
 def test_to_make_a_token_is_a_right_of_its_own(api_server: Server, namespace: str, token: str) -> None:
     user = [subject("User", f"maker-{namespace}")]
     give(api_server.admin, namespace, [rule("create get", "core", "serviceaccounts")], *user)

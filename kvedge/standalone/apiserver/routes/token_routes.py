@@ -1,10 +1,12 @@
 """`serviceaccounts/<name>/token`: a token for an account, for a while.
 
-Called by the dispatcher. Nothing is stored.
+Called by the dispatcher. No token is stored. The account `default`, which Kubernetes makes in each namespace for Pods
+that name none, is made here once a token of it is asked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -49,9 +51,11 @@ _DEFAULT_ACCOUNT: Final = "default"
 class TokenRoutes:
     """Serves TokenRequests."""
 
-    def __init__(self, hub: ObjectHub, tokens: ServiceTokens) -> None:
+    def __init__(self, hub: ObjectHub, tokens: ServiceTokens, ensure: Callable[[JsonObject], Awaitable[None]]) -> None:
+        """`ensure` creates an object in the server's name unless it is there."""
         self._hub = hub
         self._tokens = tokens
+        self._ensure = ensure
 
     async def create(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         """POST serviceaccounts/<name>/token.
@@ -67,6 +71,9 @@ class TokenRoutes:
         spec = review.get("spec") or {}
         if not isinstance(spec, dict):
             raise BadRequest("TokenRequest: spec must be an object")
+        if context.target.name == _DEFAULT_ACCOUNT:
+            metadata = {"name": _DEFAULT_ACCOUNT, "namespace": context.namespace}
+            await self._ensure({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
         stored = self._hub.get(context.key)
         if stored is None or stored.meta.deletion_timestamp:
             raise NotFound(context.error_target)
