@@ -70,6 +70,16 @@ CANNOT_APPLY: Final = (
     KnownSpecs(
         r"should produce different PCI addresses than v3", "asks for slots as earlier releases of KubeVirt gave them"
     ),
+    KnownSpecs(
+        r"With webhook-injected|Should preserve ConfigMap data accessible via ContainerPath",
+        "needs KubeVirt's image of a webhook that changes Pods",
+    ),
+    KnownSpecs(
+        r"test_id:(6547|10811|10822|10823)\]|should successfully hotplug memory",
+        "waits for the migration that brings CPUs and memory in KubeVirt; here they come in place, within moments",
+    ),
+    KnownSpecs(r"test_id:1616\]", "gives a guest data that Ignition would not read, which is refused here"),
+    KnownSpecs(r"TSC frequency is not exposed|when TSC frequency is exposed", "needs a CPU with an invariant counter"),
     KnownSpecs(r"VSOCK", "needs the kernel's vhost_vsock, which the run's machine does not have"),
     KnownSpecs(r"host USB Passthrough", "needs USB devices of the node, which the run's machine has not got"),
     KnownSpecs(r"Syspreped", "needs a disk of Windows, which only its owner may hand on"),

@@ -74,6 +74,7 @@ _DNS: Final[dict[str, Any]] = {
 # Which gates the clusters have open on which these tests are run upstream, as far as kvedge knows them; specs open
 # others by themselves.
 _GATES: Final = (
+    "ContainerPathVolumes",
     "DeclarativeHotplugVolumes",
     "DownwardMetrics",
     "ExperimentalIgnitionSupport",
