@@ -80,6 +80,7 @@ CANNOT_APPLY: Final = (
     ),
     KnownSpecs(r"test_id:1616\]", "gives a guest data that Ignition would not read, which is refused here"),
     KnownSpecs(r"TSC frequency is not exposed|when TSC frequency is exposed", "needs a CPU with an invariant counter"),
+    KnownSpecs(r"should allocate the appropriate number of free ports", "counts the ports of KubeVirt's own devices"),
     KnownSpecs(r"VSOCK", "needs the kernel's vhost_vsock, which the run's machine does not have"),
     KnownSpecs(r"host USB Passthrough", "needs USB devices of the node, which the run's machine has not got"),
     KnownSpecs(r"Syspreped", "needs a disk of Windows, which only its owner may hand on"),
