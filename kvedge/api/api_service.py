@@ -12,11 +12,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.api_run import ApiRun
@@ -56,8 +57,7 @@ _RETRY_SECONDS: Final = 0.5
 _LEAVE_SECONDS: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class ApiOptions:
+class ApiOptions(Struct, frozen=True):
     """What most installations leave as it is.
 
     `advertise` is the address by which the API server reaches the role, the listening one unless given. `instance`

@@ -10,9 +10,10 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct, field
 
 from kvedge.client.errors import NotFoundError, RefusedError, TimedOutError
 from kvedge.client.session import Session, check_name
@@ -38,8 +39,7 @@ _LONGEST_LOOK: Final = 1.0
 _DIRECTORY_SIZE: Final = "1Ti"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a repository is: one of these; and the keys of its Secret beside the password."""
 
     url: str = ""

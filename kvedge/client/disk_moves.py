@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.client.errors import NotFoundError, RefusedError, TimedOutError
 from kvedge.client.random_names import random_letters
@@ -44,8 +45,7 @@ _PAUSE_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """What was asked for."""
 
     vm: str

@@ -8,8 +8,9 @@ session is opened, so that help costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from kvedge.client.errors import UsageError
 from kvedge.client.kubeconfigs import FoundKubeconfig
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 _NOT_IN_NAMES = frozenset("/%?#\\ \t\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """A client, how it is connected, and the namespace that counts when none is named."""
 
     client: KubeClient

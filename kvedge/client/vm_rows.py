@@ -6,10 +6,10 @@ Called by `list`. Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import fields
 
 from kvedge.client.harmless_text import harmless
@@ -28,8 +28,7 @@ _UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 _TROUBLE: Final = ("Err", "CrashLoop", "Failed", "ImagePullBackOff", "Unschedulable", "DataVolumeError")
 
 
-@dataclass(frozen=True, slots=True)
-class VmDisk:
+class VmDisk(Struct, frozen=True):
     """One volume of a VM: what it is made of (`pvc/web-root`, `containerDisk`), and how large, where that is known."""
 
     name: str
@@ -42,8 +41,7 @@ class VmDisk:
         return f"{self.name}={self.source}{f'({self.size})' if self.size else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class VmRow:
+class VmRow(Struct, frozen=True):
     """One VM, or a VMI that no VM owns."""
 
     namespace: str

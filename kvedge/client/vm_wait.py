@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol, Self
+
+from msgspec import Struct
 
 from kvedge.client.errors import RefusedError, TimedOutError
 from kvedge.client.session import Session
@@ -31,8 +32,7 @@ _RUNS_ONCE: Final = frozenset({"Once", "Manual", "Halted"})
 _STARTING: Final = ("Always", "RerunOnFailure", "Once")
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A VM and its VMI as they were at one time; None for what is not there."""
 
     vm: VirtualMachine | None

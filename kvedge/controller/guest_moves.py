@@ -6,9 +6,10 @@ Called by the plans of evacuations and of workload updates. Pure. What somebody 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -19,8 +20,7 @@ _FIRST_WAIT_SECONDS: Final = 20.0
 _MOST_DOUBLINGS: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Guest:
+class Guest(Struct, frozen=True):
     """A VMI, its migrations, and how many of its launcher Pods have not ended; `is_ending`: one of them is deleted.
 
     `exchange` is about a VM that names other claims than its guest uses: they move, or only a restart brings them.
@@ -40,8 +40,7 @@ class Guest:
         return not is_open and self.pods <= 1 and all(each.is_final for each in self.migrations)
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """A guest whose last migrations have failed; `last` is the UID of the latest of them."""
 
     vmi: VirtualMachineInstance

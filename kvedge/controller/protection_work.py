@@ -6,7 +6,8 @@ Made by controller_service.py. Each part begins once the server has its kind.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kvedge.controller.backups.backup_sources import BackupSources
 from kvedge.controller.backups.restore_loop import make_return_work
@@ -50,8 +51,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock
 
 
-@dataclass(frozen=True, slots=True)
-class ProtectionSources:
+class ProtectionSources(Struct, frozen=True):
     """The informers that somebody else starts, and the writers."""
 
     client: KubeClient

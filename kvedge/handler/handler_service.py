@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.handler.devices.device_users import DeviceUsers
 from kvedge.handler.devices.node_devices import HostDevices
@@ -116,8 +117,7 @@ class HandlerError(Exception):
     """The handler could not start; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerConfig:
+class HandlerConfig(Struct, frozen=True):
     """The settings of one handler."""
 
     kubeconfig: Path

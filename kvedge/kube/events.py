@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
+
+from msgspec import Struct
 
 from kvedge.kube.errors import Forbidden, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -52,8 +53,7 @@ class _What(NamedTuple):
     message: str
 
 
-@dataclass(slots=True)
-class _Occurrences:
+class _Occurrences(Struct):
     """How often, and between when."""
 
     count: int
@@ -61,8 +61,7 @@ class _Occurrences:
     last: str
 
 
-@dataclass(slots=True)
-class _Sent:
+class _Sent(Struct):
     """The Event that stands for it on the server."""
 
     name: str

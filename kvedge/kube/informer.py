@@ -18,8 +18,9 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Generic
+
+from msgspec import Struct, field
 
 from kvedge.kube.errors import KubeError, NotFound, Unauthenticated, Unavailable
 from kvedge.kube.kube_client import KubeClient
@@ -40,8 +41,7 @@ _WATCH_SECONDS: Final = (240, 360)
 _STOP_SECONDS: Final = 1.0
 
 
-@dataclass(slots=True)
-class _Missed(Generic[T]):
+class _Missed(Struct, Generic[T]):
     """What a listener last knew of an object when it failed, and when it is told again."""
 
     old: T | None

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class InnerDoor:
+class InnerDoor(Struct, frozen=True):
     """One identity at one server: `open` gives a socket whose other end the server reads as that identity's.
 
     `host` is the server's address for everybody else. `open` raises `OSError` when the server does not serve.

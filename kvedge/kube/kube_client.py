@@ -8,11 +8,11 @@ everything else is patched.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.kube.credentials import connection_settings
 from kvedge.kube.errors import Invalid, KubeError, NotFound
@@ -31,16 +31,14 @@ _PAGE = 500
 S = TypeVar("S")
 
 
-@dataclass(frozen=True, slots=True)
-class Preconditions:
+class Preconditions(Struct, frozen=True):
     """What must hold for a delete: the UID and, when given, the version that the caller saw."""
 
     uid: str = ""
     resource_version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing(Generic[T]):
+class Listing(Struct, Generic[T], frozen=True):
     """A list, the version to watch from, and what could not be read of it."""
 
     items: list[T]

@@ -13,11 +13,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 import urllib3
+from msgspec import Struct
 from urllib3.connection import HTTPConnection
 
 from kvedge.kube.credentials.connection_settings import Connection
@@ -47,8 +47,7 @@ _SOCKET_OPTIONS: Final = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Pooled:
+class Pooled(Struct, frozen=True):
     """One connection with its sockets."""
 
     connection: Connection

@@ -6,14 +6,14 @@ Made by roles, sent by :mod:`kvedge.kube.kube_client`. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class MergePatch:
+class MergePatch(Struct, frozen=True):
     """RFC 7386: given members replace, null removes, lists are replaced whole.
 
     With `metadata.resourceVersion` in the body the server refuses the patch (Conflict) when the object has moved on.
@@ -22,15 +22,13 @@ class MergePatch:
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class JsonPatch:
+class JsonPatch(Struct, frozen=True):
     """RFC 6902 operations, in order; a failed `test` refuses them all (Invalid)."""
 
     ops: Sequence[JsonObject]
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyPatch:
+class ApplyPatch(Struct, frozen=True):
     """Server-side apply: the fields that `field_manager` wants; `force` takes them from other managers."""
 
     body: JsonObject
@@ -38,8 +36,7 @@ class ApplyPatch:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StrategicPatch:
+class StrategicPatch(Struct, frozen=True):
     """A merge patch that merges lists by their keys, such as conditions by type; core kinds only, no custom ones."""
 
     body: JsonObject

@@ -12,8 +12,9 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from kvedge.kube.errors import Conflict, KubeError, Unauthenticated, Unavailable
 from kvedge.kube.figures.queue_figures import register_queue
@@ -29,8 +30,7 @@ _STOP_SECONDS: Final = 1.0
 STUCK_SECONDS: Final = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
+class Again(Struct, frozen=True):
     """Come back to this object after so many seconds, even when nothing about it changes."""
 
     after: float

@@ -17,11 +17,11 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import urllib3
+from msgspec import Struct, field
 from urllib3.exceptions import ClosedPoolError, HTTPError, NewConnectionError, ProtocolError, SSLError
 
 from kvedge import __version__
@@ -62,16 +62,14 @@ _ALERTS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(Struct, frozen=True):
     """How long one answer may take, in seconds, and how often a repeatable call is tried."""
 
     read_seconds: float = 30.0
     attempts: int = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One HTTP request below the server's address."""
 
     method: str

@@ -6,7 +6,7 @@ these objects, of which there are a hundred and which few VMs name. Asks one API
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -27,8 +27,7 @@ class TypeMissing(Exception):
         self.part = part
 
 
-@dataclass(frozen=True, slots=True)
-class FoundType:
+class FoundType(Struct, frozen=True):
     """An object, and the VM's copy that it was read from; None when it is the object itself."""
 
     document: JsonObject

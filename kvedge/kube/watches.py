@@ -6,10 +6,10 @@ Made by `kube_client`, read by informers. The reader of an object serves lists, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.kube.errors import KubeError, error_from_status
 from kvedge.kube.rest_edge import LineStream
@@ -28,8 +28,7 @@ class KubeObject(Protocol):
 T = TypeVar("T", bound=KubeObject)
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True):
     """An object that does not fit its type; the rest of a list is served without it."""
 
     namespace: str
@@ -47,8 +46,7 @@ class _WatchEnvelope(msgspec.Struct):
     object: msgspec.Raw
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
+class WatchEvent(Struct, Generic[T], frozen=True):
     """One change; `object` is None for a bookmark, and :class:`Unreadable` for one that does not fit its type."""
 
     type: str

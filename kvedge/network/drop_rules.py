@@ -10,9 +10,11 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.network.nft.nft_rules import AFTER_NAME, DROP, IIFNAME, NAME_LENGTH, REGISTER, REGISTER32, meta
 from kvedge.network.nft.nft_tables import Chain, Expression, Rule, Set, Table
@@ -58,8 +60,7 @@ WORDS: Final[Mapping[int, str]] = MappingProxyType(
 DROPPED: Final = Set("kvedge_dropped", (("ifname", NAME_LENGTH), ("mark", 4)), most=65_535, seconds=_DAY)
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(Struct, frozen=True):
     """What was counted for one key of a set."""
 
     packets: int

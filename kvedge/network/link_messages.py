@@ -6,8 +6,9 @@ Called by `links`, which asks for them. Reads what it is given, touches nothing.
 from __future__ import annotations
 
 import socket
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from kvedge.network.link_types import Address, CountedLink, Link, Route, Traffic
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 MAIN_TABLE: Final = 254
 # rtnetlink's number for routes that the kernel made by itself (connected subnets).
@@ -14,8 +15,7 @@ PROTO_STATIC: Final = 4
 FIRST_ADDRESS_MARK: Final = 64
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Struct, frozen=True):
     """One link as the kernel tells it. `kind` is empty for hardware; `master` and `peer_index` are 0 without one."""
 
     index: int
@@ -45,8 +45,7 @@ class Link:
     all_multicast: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """What a link has counted in one direction since it was made.
 
     `missed`: of what it received, for which it had no room. `queue_dropped`: of what it was to send, what its queue did
@@ -61,8 +60,7 @@ class Traffic:
     queue_dropped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CountedLink:
+class CountedLink(Struct, frozen=True):
     """A link with what it has received and sent."""
 
     link: Link
@@ -70,8 +68,7 @@ class CountedLink:
     sent: Traffic
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(Struct, frozen=True):
     """One address on the link of index `link`: `address` without, `prefix_length` with the length; `version` 4 or 6."""
 
     link: int
@@ -86,8 +83,7 @@ class Address:
     duplicate: bool = False
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(Struct, frozen=True):
     """One unicast route. `destination` as CIDR, `gateway` empty for what is on the link, `link` 0 for several."""
 
     destination: str

@@ -6,21 +6,20 @@ Read by the doors of Pods' and Services' networks, judged by their plans. Facts 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kvedge.network.link_types import Address, Link, Route
 
 
-@dataclass(frozen=True)
-class LinkIpv6:
+class LinkIpv6(Struct, frozen=True):
     """What a link does with IPv6: `accept_ra` and `forwarding`."""
 
     accept_ra: str
     forwarding: str
 
 
-@dataclass(frozen=True)
-class Ipv6Seen:
+class Ipv6Seen(Struct, frozen=True):
     """What is seen of the host's IPv6; the fields are those of `NodeSeen`. `links` has `default` as well."""
 
     forwarding: str = ""
@@ -30,8 +29,7 @@ class Ipv6Seen:
     fenced: bool = False
 
 
-@dataclass(frozen=True)
-class NodeSeen:
+class NodeSeen(Struct, frozen=True):
     """The host's namespace as it is."""
 
     links: tuple[Link, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from kvedge.network.link_types import Route
 from kvedge.network.nft.nft_tables import Family, Table
@@ -13,8 +14,7 @@ from kvedge.network.nft.nft_tables import Family, Table
 Contents = Mapping[str, tuple[bytes, ...]]
 
 
-@dataclass(frozen=True)
-class AddBridge:
+class AddBridge(Struct, frozen=True):
     """A bridge without spanning tree: its ports forward at once."""
 
     name: str
@@ -22,8 +22,7 @@ class AddBridge:
     mtu: int
 
 
-@dataclass(frozen=True)
-class AddVeth:
+class AddVeth(Struct, frozen=True):
     """A pair of which one end is made here and the other, `peer`, in the namespace at `netns`, both at once.
 
     The peer's MTU is `peer_mtu`, or where that is None the same. `mac` is this end's; empty for one of the kernel's.
@@ -38,8 +37,7 @@ class AddVeth:
     mac: str = ""
 
 
-@dataclass(frozen=True)
-class AddTap:
+class AddTap(Struct, frozen=True):
     """A persistent tap."""
 
     name: str
@@ -47,8 +45,7 @@ class AddTap:
     multi_queue: bool
 
 
-@dataclass(frozen=True)
-class AddStandIn:
+class AddStandIn(Struct, frozen=True):
     """A link that is never up and only keeps a name, a MAC and an MTU."""
 
     name: str
@@ -56,8 +53,7 @@ class AddStandIn:
     mtu: int
 
 
-@dataclass(frozen=True)
-class AddMacvtap:
+class AddMacvtap(Struct, frozen=True):
     """A link on `lower`, which is here, made in the namespace at `netns`. The process that opens its device has its
     frames.
     """
@@ -70,15 +66,13 @@ class AddMacvtap:
     mtu: int
 
 
-@dataclass(frozen=True)
-class DeleteLink:
+class DeleteLink(Struct, frozen=True):
     """Removes a link of ours."""
 
     name: str
 
 
-@dataclass(frozen=True)
-class SetLink:
+class SetLink(Struct, frozen=True):
     """Changes what is not None of a link."""
 
     name: str
@@ -103,8 +97,7 @@ class SetLink:
     alias: str | None = None
 
 
-@dataclass(frozen=True)
-class SetPortVlans:
+class SetPortVlans(Struct, frozen=True):
     """Makes a bridge port one of these VLANs alone: frames of `untagged` have no tag there, those of `tagged` have
     theirs; `untagged` is 0 for a port that takes no frame without a tag."""
 
@@ -113,16 +106,14 @@ class SetPortVlans:
     tagged: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True)
-class AddPortVlans:
+class AddPortVlans(Struct, frozen=True):
     """Has a bridge port carry these VLANs with their tags, besides what it carries already."""
 
     name: str
     tagged: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
-class LimitRate:
+class LimitRate(Struct, frozen=True):
     """Holds what a link sends to so many bytes a second: a bucket, and a queue beyond which is dropped, in bytes."""
 
     name: str
@@ -131,24 +122,21 @@ class LimitRate:
     queue: int
 
 
-@dataclass(frozen=True)
-class KnowMac:
+class KnowMac(Struct, frozen=True):
     """Tells a bridge which of its ports a MAC belongs to, for ports that learn none; a port that has it keeps it."""
 
     link: str
     mac: str
 
 
-@dataclass(frozen=True)
-class ForgetOwnMac:
+class ForgetOwnMac(Struct, frozen=True):
     """Makes a bridge treat its own port's MAC as any other: what is for it goes to whom it belongs to."""
 
     link: str
     mac: str
 
 
-@dataclass(frozen=True)
-class AddAddress:
+class AddAddress(Struct, frozen=True):
     """Gives a link an address; its subnet is on the link, unless it is not `connected`."""
 
     link: str
@@ -157,8 +145,7 @@ class AddAddress:
     connected: bool = True
 
 
-@dataclass(frozen=True)
-class AddSideAddress:
+class AddSideAddress(Struct, frozen=True):
     """Gives a link an address beside its own, with a mark of ours as its maker."""
 
     link: str
@@ -166,8 +153,7 @@ class AddSideAddress:
     protocol: int
 
 
-@dataclass(frozen=True)
-class RemoveAddress:
+class RemoveAddress(Struct, frozen=True):
     """Takes an address off a link."""
 
     link: str
@@ -175,24 +161,21 @@ class RemoveAddress:
     prefix_length: int
 
 
-@dataclass(frozen=True)
-class AddRoute:
+class AddRoute(Struct, frozen=True):
     """Puts a route of the record back."""
 
     link: str
     route: Route
 
 
-@dataclass(frozen=True)
-class RemoveRoute:
+class RemoveRoute(Struct, frozen=True):
     """Takes a route of ours away."""
 
     link: str
     route: Route
 
 
-@dataclass(frozen=True)
-class SetSysctl:
+class SetSysctl(Struct, frozen=True):
     """A kernel setting of the namespace, or of one link; of a link of `others` only while it is there."""
 
     name: str
@@ -200,15 +183,13 @@ class SetSysctl:
     others: bool = False
 
 
-@dataclass(frozen=True)
-class AddTable:
+class AddTable(Struct, frozen=True):
     """Makes an nftables table of ours, unless one of its name is there."""
 
     table: Table
 
 
-@dataclass(frozen=True)
-class ReplaceTable:
+class ReplaceTable(Struct, frozen=True):
     """Makes an nftables table of ours be exactly this, with these keys in its sets, at once.
 
     `instead_of` names those of its family that it takes the place of.
@@ -219,8 +200,7 @@ class ReplaceTable:
     instead_of: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ChangeElements:
+class ChangeElements(Struct, frozen=True):
     """Adds keys to sets of a table of ours, and removes others, at once."""
 
     table: Table
@@ -228,22 +208,19 @@ class ChangeElements:
     remove: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ReplaceTables:
+class ReplaceTables(Struct, frozen=True):
     """As `ReplaceTable`, for tables that belong together, all at once."""
 
     tables: tuple[tuple[Table, Contents], ...]
 
 
-@dataclass(frozen=True)
-class ChangeTables:
+class ChangeTables(Struct, frozen=True):
     """As `ChangeElements`, for tables that belong together, all at once: what to add to each, and what to remove."""
 
     changes: tuple[tuple[Table, Contents, Contents], ...]
 
 
-@dataclass(frozen=True)
-class DeleteTable:
+class DeleteTable(Struct, frozen=True):
     """Removes a table of ours."""
 
     family: Family

@@ -15,9 +15,11 @@ tests/unit/resources/test_guest_verbs.py walks the table and names what is missi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.resources.configuration.feature_gates import SEV_GATE
 from kvedge.resources.names import SERIAL_SOCKET, SPICE_SOCKET, USB_SLOTS, USB_SOCKET, VNC_SOCKET
@@ -108,8 +110,7 @@ Check = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class GuestVerb:
+class GuestVerb(Struct, frozen=True):
     """One call that users have.
 
     `path` may have parameters in braces, which RBAC does not see. KubeVirt leaves some of those that it serves out of

@@ -6,16 +6,16 @@ Used by the types, the client, the CRDs and the embedded API. Touches nothing.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 # What no name of an object may have in it, and what would make another path of it.
 _NOT_IN_SEGMENTS: Final = re.compile(r"[/?#%\\\x00-\x1f\x7f]")
 _LONGEST_SHOWN: Final = 253
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind as an API server serves it; `group` is empty for the core group."""
 
     group: str

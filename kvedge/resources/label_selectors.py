@@ -6,8 +6,9 @@ Used by the controller and the rules of admission, and by the embedded API, whic
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.meta import LabelSelector as SelectorDocument
 from kvedge.resources.meta import LabelSelectorRequirement
@@ -22,8 +23,7 @@ _WITH_VALUES: Final = frozenset({"In", "NotIn"})
 MOST_CONDITIONS: Final = 256
 
 
-@dataclass(frozen=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """One condition on one label. `operator` is one of = == != in notin exists ! > <; `values` are sorted."""
 
     key: str
@@ -58,8 +58,7 @@ class Requirement:
         return self.key + self.operator + self.values[0]
 
 
-@dataclass(frozen=True)
-class LabelSelector:
+class LabelSelector(Struct, frozen=True):
     """Conditions that must all hold, sorted by key; none at all matches everything."""
 
     requirements: tuple[Requirement, ...] = ()

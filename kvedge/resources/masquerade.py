@@ -7,8 +7,9 @@ and by the handler, which makes the network. Touches nothing.
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Network
@@ -33,8 +34,7 @@ class BadGuestNetwork(ValueError):
     """No network for a guest; the text says why, in KubeVirt's words."""
 
 
-@dataclass(frozen=True, slots=True)
-class GuestSubnet:
+class GuestSubnet(Struct, frozen=True):
     """A guest's network in its Pod: the bridge's address and the guest's."""
 
     gateway: str

@@ -9,8 +9,9 @@ believes the server's word on who calls, never a field of the object.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.resources.names import SYSTEM_NAMESPACE
 
@@ -38,8 +39,7 @@ def handler_user(node: str) -> str:
     return f"{HANDLER_PREFIX}{node}"
 
 
-@dataclass(frozen=True, slots=True)
-class UserInfo:
+class UserInfo(Struct, frozen=True):
     """The caller, as the API server has established it."""
 
     username: str = ""

@@ -7,11 +7,11 @@ configuration; touches nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 import msgspec.inspect as shapes
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject, shape_of
 from kvedge.runtime.nearest_names import nearest_name
@@ -20,8 +20,7 @@ from kvedge.runtime.nearest_names import nearest_name
 MOST_HINTS: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownField:
+class UnknownField(Struct, frozen=True):
     """One such field: its path, and what may be meant (empty when nothing is near)."""
 
     path: str
@@ -41,8 +40,7 @@ def unknown_fields(cls: type, document: JsonObject, at: str) -> Iterator[Unknown
         yield UnknownField(found.path, nearest)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     path: str
     name: str
     known: Iterable[str]

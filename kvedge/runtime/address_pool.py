@@ -7,17 +7,17 @@ Written as MetalLB writes its pools: networks or ranges, of IPv4 and IPv6, with 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
+
+from msgspec import Struct
 
 IpAddress = IPv4Address | IPv6Address
 # Each is a rule that every packet passes.
 MOST_RANGES: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class AddressRange:
+class AddressRange(Struct, frozen=True):
     """From one address to another one, both in it."""
 
     first: IpAddress
@@ -40,8 +40,7 @@ class AddressRange:
         return (kind(number) for number in range(int(self.first), int(self.last) + 1))
 
 
-@dataclass(frozen=True, slots=True)
-class AddressPool:
+class AddressPool(Struct, frozen=True):
     """Ranges, none of which has an address of another one."""
 
     ranges: tuple[AddressRange, ...] = ()

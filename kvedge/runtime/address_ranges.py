@@ -5,15 +5,15 @@ Written as Kubernetes writes a dual-stack pair: `10.99.0.0/24,2001:db8:1::/64`. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final
+
+from msgspec import Struct
 
 _MOST: Final = 2
 
 
-@dataclass(frozen=True)
-class AddressRanges:
+class AddressRanges(Struct, frozen=True):
     """The range of each family, as text; `ipv6` is empty where there is none."""
 
     ipv4: str

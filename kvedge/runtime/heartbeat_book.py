@@ -10,11 +10,11 @@ the full time. The time in which no sender could be heard does not count.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(slots=True)
-class _Beat:
+class _Beat(Struct):
     """What a heartbeat said last, and when it began to say so."""
 
     text: str

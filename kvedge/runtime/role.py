@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +37,7 @@ def _do_nothing() -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """Something that starts, works until it is stopped, and may fail; `needs` names what must have started before.
 
     `stop` is also called after a `start` that raised.

@@ -10,12 +10,12 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.runtime.linux.cpu_lists import CpuListError, parse_cpu_list
 from kvedge.runtime.nearest_names import CLOSE_ENOUGH, nearest_name
@@ -215,8 +215,7 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
         return Path("/etc/kvedge/kubeconfig") if self.data_path == DEFAULT_DATA_DIR else self.data_path / "kubeconfig"
 
 
-@dataclass(frozen=True, slots=True)
-class SettingFacts:
+class SettingFacts(Struct, frozen=True):
     """What there is to know of a setting without any file: its key, purpose, and default in words."""
 
     key: str
@@ -229,16 +228,14 @@ class SettingFacts:
         return f"KVEDGE_{self.key.upper().replace('-', '_')}"
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """One source of settings: where it is, and its values by key."""
 
     origin: str
     values: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedSettings:
+class LoadedSettings(Struct, frozen=True):
     """The settings of one run, and for each key where its value comes from."""
 
     settings: Settings
@@ -366,8 +363,7 @@ def _check_key(key: str, source: str) -> None:
     raise SettingsError(f"{source}: unknown setting {key}: {hint}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Wrong:
+class _Wrong(Struct, frozen=True):
     key: str
     reason: str
 

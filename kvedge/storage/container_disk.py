@@ -10,8 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.storage.beneath import hold_directory, hold_open_beneath, open_regular
 
@@ -25,8 +26,7 @@ class ContainerDiskError(Exception):
     """The image holds no usable disk; the message is KubeVirt's where KubeVirt has one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerDisk:
+class ContainerDisk(Struct, frozen=True):
     """A disk in an image: its path relative to the tree, its format by its own magic, its size in bytes."""
 
     path: str

@@ -10,9 +10,10 @@ import json
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.storage.image_errors import BadImage, StoreError
 from kvedge.storage.qcow2_header import HEADER_SIZE, MAGIC, check_qcow2_header
@@ -47,8 +48,7 @@ _WALL_SECONDS: Final = 600
 _SECTOR: Final = 512
 
 
-@dataclass(frozen=True, slots=True)
-class DiskFacts:
+class DiskFacts(Struct, frozen=True):
     """A checked disk file: `format` is qcow2 or raw, `virtual_size` what a guest sees, in bytes."""
 
     format: str

@@ -8,8 +8,9 @@ are refused here first. Touches nothing.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.storage.image_errors import BadImage
 
@@ -31,8 +32,7 @@ _EXTENDED_L2: Final = 1 << 4
 _KNOWN: Final = _DIRTY | _CORRUPT | _EXTERNAL_DATA | _COMPRESSION | _EXTENDED_L2
 
 
-@dataclass(frozen=True, slots=True)
-class Qcow2Header:
+class Qcow2Header(Struct, frozen=True):
     """What matters of a header: sizes are bytes, `l1_entries` lie at `l1_offset`.
 
     `is_plain` says that clusters are as version 2 has them: no subclusters, and compressed by zlib only.

@@ -8,9 +8,10 @@ read. Called for archives and layers. Reads the stream only.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import BinaryIO, Final
+
+from msgspec import Struct
 
 from kvedge.storage.image_errors import BadImage
 
@@ -47,8 +48,7 @@ _KINDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TarEntry:
+class TarEntry(Struct, frozen=True):
     """One entry; `offset` is where its data begin in the (uncompressed) stream, `size` their length in bytes."""
 
     name: str
@@ -62,8 +62,7 @@ class TarEntry:
     offset: int
 
 
-@dataclass(slots=True)
-class HeaderBudget:
+class HeaderBudget(Struct):
     """How many PAX and GNU headers the readers of one image may still meet, and how many bytes of them.
 
     Such a header takes time and brings no file. An honest entry has two at most, of a block or two.

@@ -6,9 +6,10 @@ Called by `page_calls` in threads of their own. Changes nothing. Raises what the
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.client.alarms import fetch_alarms
 from kvedge.client.networks.network_calls import NoNetworks, list_networks

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from kvedge.client.errors import HostError
 from kvedge.client.session import Session

@@ -6,8 +6,9 @@ client raises.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.client.errors import RefusedError
 from kvedge.client.session import Session, check_name
@@ -24,8 +25,7 @@ _SERVERS: Final = ("creationTimestamp", "generation", "managedFields", "selfLink
 _SEEN: Final = ("resourceVersion", "uid")
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectEdit:
+class ObjectEdit(Struct, frozen=True):
     """The edits of one kind; each call names its object."""
 
     kind: Kind

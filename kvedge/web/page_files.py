@@ -5,9 +5,10 @@ Called by `console_app`. Nothing that a client sends becomes a path of the file 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 _TYPES: Final = {
     ".html": "text/html",
@@ -19,8 +20,7 @@ _TYPES: Final = {
 _NONCE: Final = b"@NONCE@"
 
 
-@dataclass(frozen=True, slots=True)
-class PageFile:
+class PageFile(Struct, frozen=True):
     """One file and its media type."""
 
     content: bytes

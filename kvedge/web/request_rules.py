@@ -6,8 +6,9 @@ Called by `console_app` before anything else is read of a request. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 # No form and no page of another origin can send it without being asked first, and we answer no such question.
 OWN_HEADER: Final = "X-Kvedge-Console"
@@ -19,8 +20,7 @@ _JSON: Final = "application/json"
 _DATA: Final = "application/octet-stream"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRefused:
+class RequestRefused(Struct, frozen=True):
     """Not answered; the status and a text."""
 
     status: int

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
+from msgspec import Struct
+
 T = TypeVar("T")
 
 LINK_SECONDS: Final = 300.0
@@ -45,8 +47,7 @@ class WebSession(Generic[T]):
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamTarget:
+class StreamTarget(Struct, frozen=True):
     """One stream of one run of a VM: a VM that was made anew under the same name is another one."""
 
     namespace: str

@@ -8,9 +8,10 @@ once the viewer has left: the file that names it is worth nothing afterwards.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.client.errors import HostError
 from kvedge.client.session import Session

@@ -6,11 +6,11 @@ Called by `console_app` once a ticket was good; asks with the user's own rights.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Final
 
 import aiohttp
 from aiohttp import web
+from msgspec.structs import replace
 
 from kvedge.client.session import Session
 from kvedge.client.streams.stream_client import StreamClient, StreamRefused, receive

@@ -5,8 +5,9 @@ Called by `console_app`. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.client.errors import ClientError, FlagError, NotFoundError
 from kvedge.client.uploads.upload_stream import BrokenUpload
@@ -33,8 +34,7 @@ _STATUS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WebFailure:
+class WebFailure(Struct, frozen=True):
     """An answer."""
 
     status: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field  # noqa: TID251 - of dataclasses of this file
 from typing import Any
 
 COLUMNS = ("what", "measured", "reference", "ratio", "goal", "met")

@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass  # noqa: TID251 - of dataclasses of this file
 from pathlib import Path
 from typing import Final
 

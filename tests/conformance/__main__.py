@@ -16,7 +16,7 @@ import os
 import shutil
 import sys
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import asdict, replace  # noqa: TID251 - of dataclasses of its tests
 from pathlib import Path
 
 from tests.conformance.guests import image_prefix

@@ -14,8 +14,9 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from kvedge.standalone.agent.agent_removal import RemovalError, remove_everything
 from kvedge.standalone.agent.agent_service import AgentConfig

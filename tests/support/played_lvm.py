@@ -7,9 +7,10 @@ tests/machine/volumes/test_thin_driver.py.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import field
 
 from kvedge.storage.volumes.lvm_programs import LvmPrograms, ProgramError
 from kvedge.storage.volumes.lvm_report import LogicalVolume, look_at_all, mapper_name, restrict_to
@@ -18,8 +19,7 @@ _NO_VALUE = ("-a", "-y")
 _EXTENT = 4 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class PlayedLvm(LvmPrograms):
+class PlayedLvm(LvmPrograms, frozen=True):
     """One group `ssd` on /dev/sdb, with the pool `thin`; `rows` are those of `lvs` by name."""
 
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)

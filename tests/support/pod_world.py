@@ -15,9 +15,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 from kvedge.network.binding.bound_interface import BoundInterface
 from kvedge.network.binding.bridge_binding import bind_pod_interface
@@ -167,7 +169,7 @@ print("stopped", flush=True)
 @contextmanager
 def dhcp_server(world: PodWorld, lease: DhcpLease | None = None) -> Iterator[subprocess.Popen[str]]:
     """The responder as the launcher runs it: as QEMU's user, without a capability, in the Pod's namespace."""
-    given = json.dumps(asdict(lease or world.lease))
+    given = json.dumps(msgspec.to_builtins(lease or world.lease))
     command = [sys.executable, "-c", SERVE, given, world.bound.bridge]
 
     def start() -> subprocess.Popen[str]:

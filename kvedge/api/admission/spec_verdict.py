@@ -7,8 +7,9 @@ fields that are not supported yet. All others judge the decoded type.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.api.admission.rules import (
     access_rules,
@@ -84,8 +85,7 @@ MOST_WARNINGS: Final = 15
 TEMPLATE: Final = Field("spec").at("template")
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The faults for which a write is refused, and warnings to the author of one that is accepted."""
 
     causes: tuple[Cause, ...] = ()

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Literal
+
+from msgspec import Struct, field
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # Longer values of labels are cut.
@@ -17,8 +18,7 @@ _LARGEST_WHOLE: Final = 1 << 53
 Number = int | float
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """One value of a metric."""
 
     labels: Mapping[str, str]
@@ -27,8 +27,7 @@ class Sample:
     suffix: str = ""
 
 
-@dataclass(slots=True)
-class Metric:
+class Metric(Struct):
     """One metric with all its samples; of two with the same labels the first one counts."""
 
     name: str

@@ -6,9 +6,10 @@ Called by metrics_server.py. Pure. A series is a row here; what libvirt does not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from kvedge.api.metrics.exposition import Metric, Number
 from kvedge.resources.usage.guest_stats import FilesystemStats, GuestStats, StatsPart
@@ -20,8 +21,7 @@ _LOAD: Final = "kubevirt_vmi_guest_load_"
 _MOVE: Final = "kubevirt_vmi_migration_"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One metric: of which group, by which of libvirt's figures, and what one of it comes to."""
 
     group: Literal["guest", "vcpu", "disk", "nic", "way", "mount"]

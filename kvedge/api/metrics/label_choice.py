@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 
@@ -21,8 +22,7 @@ _LONGEST_NAME: Final = 128
 _UNFIT: Final = re.compile(r"[^a-zA-Z0-9_]")
 
 
-@dataclass(frozen=True, slots=True)
-class LabelChoice:
+class LabelChoice(Struct, frozen=True):
     """The labels that are told of, all or some, and those that are not."""
 
     allowed: frozenset[str] = frozenset({_ALL})

@@ -6,7 +6,8 @@ Made by followed_objects.py, read by metrics_server.py and object_series.py. Tou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kvedge.api.metrics.label_choice import NOTHING, LabelChoice
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
@@ -16,8 +17,7 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
-@dataclass(frozen=True, slots=True)
-class SeenObjects:
+class SeenObjects(Struct, frozen=True):
     """All objects of these kinds; `known` says of each kind whether the API server tells of it now."""
 
     vms: Sequence[VirtualMachine] = ()

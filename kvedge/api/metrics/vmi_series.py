@@ -7,8 +7,9 @@ left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.api.metrics.nic_series import describe_nics
 from kvedge.api.metrics.series_table import NONE, Table, Told, describe, gauge, unix_seconds
@@ -33,8 +34,7 @@ TABLE: Final[Table] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class VmiTeller:
+class VmiTeller(Struct, frozen=True):
     """Tells of VMIs, by what else is known."""
 
     eviction_strategy: str

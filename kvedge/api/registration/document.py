@@ -6,8 +6,9 @@ Used by the manifests beside it, and by those who write them. Pure.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge import __version__
 from kvedge.resources.codec import JsonObject
@@ -19,8 +20,7 @@ OURS: Final = {"app.kubernetes.io/managed-by": "kvedge"}
 RELEASE: Final = {VERSION: __version__}
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """One object and the collection it belongs to."""
 
     collection: str

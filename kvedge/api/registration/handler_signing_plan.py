@@ -8,11 +8,11 @@ nothing else, least of all for the name by which handlers know the api role.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric import ec
+from msgspec import Struct
 
 from kvedge.resources.manifests.role_rights import HANDLER_SIGNER
 from kvedge.resources.moves.crossing import CREDENTIAL_SECONDS, crossing_server_name, is_crossing_id
@@ -36,30 +36,26 @@ _SHORTEST: Final = timedelta(minutes=10)
 REQUEST_LIFE: Final = timedelta(hours=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Approve:
+class Approve(Struct, frozen=True):
     """It is the handler of that node, and asks for no more."""
 
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(Struct, frozen=True):
     """It is not, or asks for more."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(Struct, frozen=True):
     """It is approved: issue this certificate for the request's key."""
 
     key: ec.EllipticCurvePublicKey
     leaf: LeafRequest
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(Struct, frozen=True):
     """It was decided long ago."""
 
 

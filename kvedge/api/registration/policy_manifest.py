@@ -6,8 +6,9 @@ Called by the manifests that forbid a role some writes of a kind to which it has
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge import __version__
 from kvedge.api.registration.document import Document
@@ -19,8 +20,7 @@ GROUP_VERSION: Final = "admissionregistration.k8s.io/v1"
 _BASE: Final = f"/apis/{GROUP_VERSION}"
 
 
-@dataclass(frozen=True, slots=True)
-class Validation:
+class Validation(Struct, frozen=True):
     """The condition that a write must meet, as a CEL expression, and the message of a refusal."""
 
     expression: str

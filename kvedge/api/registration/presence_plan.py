@@ -9,8 +9,9 @@ without a heartbeat is of nobody who must be heard, and stays, unless it is ours
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.api.registration.registration_manifest import SLICES_KEEPER
 from kvedge.api.registration.registration_plan import covers, plan_write
@@ -21,8 +22,7 @@ HEARTBEAT: Final = "kvedge.io/heartbeat"
 SILENT_SECONDS: Final = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class PresencePlan:
+class PresencePlan(Struct, frozen=True):
     """`own` is our slice as it is to be written, if it is; `gone` are slices to delete; `others` those that stay."""
 
     own: JsonObject | None

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge import __version__
 from kvedge.api.registration.clone_manifest import clone_webhooks
@@ -57,8 +58,7 @@ _PODS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
 _WRITES: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class UploadFront:
+class UploadFront(Struct, frozen=True):
     """A server that hands uploads on to the api role: its URL and the authority of its certificate, as PEM."""
 
     url: str

@@ -10,8 +10,9 @@ import hashlib
 import ipaddress
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.api.registration.admission_manifest import mutating_webhooks, validating_webhooks
 from kvedge.api.registration.document import OURS, RELEASE, SERVICE_PORT, Document, encode_bundle
@@ -30,8 +31,7 @@ _FAMILIES: Final = (4, 6)
 _LONGEST_INSTANCE: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """Where one api role is reached by the API server; `instance` tells several apart."""
 
     address: str

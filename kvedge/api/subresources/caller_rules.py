@@ -6,7 +6,7 @@ display may not for that reason take screenshots (CVE-2026-6383).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kvedge.api.access_reviews import review_of
 from kvedge.api.served_paths import SUBRESOURCE_GROUP
@@ -15,8 +15,7 @@ from kvedge.resources.guest_verbs import RBAC_VERBS
 from kvedge.resources.role_users import UserInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What somebody wants to do; `resource` with its subresource, such as `virtualmachines/start`."""
 
     method: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from kvedge.resources.role_users import UserInfo
 
@@ -19,8 +20,7 @@ class FrontProxyError(ValueError):
     """The ConfigMap kube-system/extension-apiserver-authentication does not say what it should."""
 
 
-@dataclass(frozen=True, slots=True)
-class FrontProxy:
+class FrontProxy(Struct, frozen=True):
     """The front proxy's names and its headers; `allowed_names` empty: every name of the authority."""
 
     ca: bytes

@@ -6,8 +6,9 @@ Called by power_calls.py. Pure. Words and codes are KubeVirt's, its spelling inc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -16,35 +17,30 @@ Call = Literal["start", "stop", "restart"]
 Presence = Literal["none", "live", "succeeded", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Struct, frozen=True):
     """409 with this text."""
 
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Rewrite the spec: runStrategy Always or Halted, or `running`, whichever the VM has."""
 
     on: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """Put requests into the status, for the controller: stop this run, start a new one, or one after the other."""
 
     stop: bool = False
     start: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
+class Nothing(Struct, frozen=True):
     """Accepted, and nothing changes."""
 
 
-@dataclass(frozen=True, slots=True)
-class OnlySooner:
+class OnlySooner(Struct, frozen=True):
     """The run ends anyway: accepted only with a grace period shorter than the one it has; else 409 with this text."""
 
     otherwise: str

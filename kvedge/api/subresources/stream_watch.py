@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from kvedge.api.subresources.caller_rules import Asked
 from kvedge.api.subresources.status_message import Refusal
@@ -40,8 +41,7 @@ class Knowing(Protocol):
         """The guest's address. Raises Refusal."""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamWatch:
+class StreamWatch(Struct, frozen=True):
     """One stream: its user, the call that opened it, and its target; without an address a node's relay knows that."""
 
     cluster: Knowing

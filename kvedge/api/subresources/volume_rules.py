@@ -8,8 +8,9 @@ writes: what may be added is judged here, by the rules of admission.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from kvedge.api.admission.rules.causes import Cause, Field, cut_list, summary
 from kvedge.api.admission.rules.not_yet_rules import VMI_NOT_YET, not_yet
@@ -35,8 +36,7 @@ _BUSES: Final = ("scsi", "virtio")
 _SPEC_RULES: Final = (*disk_rules.RULES, *volume_rules.RULES)
 
 
-@dataclass(frozen=True, slots=True)
-class Lists:
+class Lists(Struct, frozen=True):
     """The volumes and disks of one object, and below which JSON pointer they stand; None for a list that is absent."""
 
     at: str

@@ -7,10 +7,10 @@ the worker takes nothing.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import aiohttp
+from msgspec import Struct
 
 from kvedge.api.transfer_slots import TransferRefused
 from kvedge.resources.disks.uploads import UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER, upload_server_name
@@ -25,8 +25,7 @@ _LARGEST_ANSWER: Final = 64 << 10
 _RESUMING: Final = (UPLOAD_OFFSET_HEADER, UPLOAD_ID_HEADER)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerAnswer:
+class WorkerAnswer(Struct, frozen=True):
     """What a worker said: status, a line, and how much of which upload it has."""
 
     status: int

@@ -11,10 +11,11 @@ import os
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, Final
+
+from msgspec import Struct
 
 from kvedge.appliance.bundle.bundle_format import (
     DESCRIPTION,
@@ -35,8 +36,7 @@ _PIECE: Final = 1 << 20
 PROGRAM_PLACE: Final = "bundle/kvedge"
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(Struct, frozen=True):
     """A bundle whose content is what its checksums say; sizes are in bytes."""
 
     path: Path

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import Struct
 
 from kvedge import __version__
 from kvedge.appliance.cluster.cluster_node_plan import (
@@ -52,8 +53,7 @@ _MANIFEST_HEAD: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterNode:
+class ClusterNode(Struct, frozen=True):
     """This host as a node: what is written for it, and what the operator should know.
 
     By `kubeconfig`, its handler's, its health is seen. `load` is the command that brings the image in at once.
@@ -128,8 +128,7 @@ def unload_launcher_image(places: NodePlaces, warn: Callable[[str], None]) -> No
         warn(f"left in this node's container runtime: the launcher's image of a few KB: {error}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Joined:
+class _Joined(Struct, frozen=True):
     """What the cluster said and got: this node's address there, which may be empty, and the roles' kubeconfigs.
 
     `node_kubeconfig` is the one that its handler speaks by, where it has none of its own.

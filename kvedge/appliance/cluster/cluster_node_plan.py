@@ -6,12 +6,12 @@ Called by `kvedge install --role server|agent`. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import yaml
+from msgspec import Struct
 
 from kvedge.kube.kubeconfigs.own_kubeconfig import NotOursError, read_own_kubeconfig
 from kvedge.resources.types.core import Node
@@ -27,8 +27,7 @@ _HANDLER: Final = "handler"
 _FROM_OUTSIDE: Final = ("InternalIP", "ExternalIP")
 
 
-@dataclass(frozen=True, slots=True)
-class NodePlace:
+class NodePlace(Struct, frozen=True):
     """What is known of this node: where its roles' kubeconfigs and its kubelet are, and its address in the cluster.
 
     `name` is its name there, where that is not the host's; `own` the kubeconfig as which it speaks for itself, where

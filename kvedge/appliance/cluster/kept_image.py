@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.appliance.cluster.image_loader import ARCHIVE, NotLoadedError, is_kept, load_image
 from kvedge.appliance.host.distributions import of_node
@@ -26,8 +27,7 @@ log = logging.getLogger(__name__)
 _SECONDS: Final = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class ImageSource:
+class ImageSource(Struct, frozen=True):
     """Where the image comes from on this node, and the command that loads it; empty where there is none."""
 
     archive: Path

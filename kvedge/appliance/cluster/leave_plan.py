@@ -8,8 +8,9 @@ may run: they fail closed, and what they would not let by must not be written un
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.handler.node.node_manifest import OWN_ANNOTATIONS, is_own_label
 from kvedge.resources.codec import JsonObject
@@ -20,8 +21,7 @@ NODE_BY_HAND: Final = f"kubectl label node {{}} {SCHEDULABLE}-"
 _KEPT: Final = "kept in the cluster: webhooks, policies and rights of kvedge"
 
 
-@dataclass(frozen=True, slots=True)
-class Others:
+class Others(Struct, frozen=True):
     """The other servers and nodes of kvedge in the cluster.
 
     `servers` are api roles that answer, `silent` those that do not, `nodes` have a handler, whether it runs or not.
@@ -32,8 +32,7 @@ class Others:
     nodes: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
+class Leaving(Struct, frozen=True):
     """The parts of the registration to take out, and the lines for the operator.
 
     `calls` is that which brings calls to the api role, APIServices and endpoints; `registration` is all else but VMs.

@@ -14,9 +14,10 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.appliance.host.running_launchers import launcher_title
 from kvedge.handler.guest.last_word import announce_host_shutdown, end_by_host
@@ -27,8 +28,7 @@ _POLL_SECONDS: Final = 0.5
 _KILL_SECONDS: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class PodLauncher:
+class PodLauncher(Struct, frozen=True):
     """A launcher in a Pod of a kubelet: `pid` is of the first process of its container."""
 
     title: str

@@ -7,12 +7,12 @@ to look after: a new certificate is for the user, the groups and the server that
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
+from msgspec import Struct
 
 from kvedge.kube.kubeconfigs.own_kubeconfig import NotOursError, read_own_kubeconfig
 from kvedge.resources.codec import JsonObject
@@ -22,8 +22,7 @@ from kvedge.runtime.tls.certificates import CertificateError, ends_at, renewal_d
 _CA: Final = "certificate-authority-data"
 
 
-@dataclass(frozen=True, slots=True)
-class RoleCertificate:
+class RoleCertificate(Struct, frozen=True):
     """What a role's kubeconfig says: who it is, until when, and where it leads."""
 
     user: str

@@ -6,8 +6,9 @@ Made by the rules beside this file, told by the verbs. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from kvedge.appliance.doctor.host_facts import HostFacts, Version
 from kvedge.runtime.settings import Settings
@@ -22,8 +23,7 @@ class Level(StrEnum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One line of the report; `remedy` is empty where nothing need be done."""
 
     check: str
@@ -32,8 +32,7 @@ class Finding:
     remedy: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DoctorOptions:
+class DoctorOptions(Struct, frozen=True):
     """What the instance is asked to be: settings that host facts are held against."""
 
     data_dir: str

@@ -6,21 +6,20 @@ Made by host_reader.py, judged by the rules beside it. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 Version = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceState:
+class DeviceState(Struct, frozen=True):
     """A device node: whether it is there, and why it cannot be opened (empty when it can)."""
 
     exists: bool
     refusal: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskFacts:
+class DiskFacts(Struct, frozen=True):
     """The file system below the data directory; sizes in bytes, `options` as in mountinfo.
 
     `shares_blocks` says whether two files could share a block there; None when that could not be tried.
@@ -34,8 +33,7 @@ class DiskFacts:
     shares_blocks: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KvmFacts:
+class KvmFacts(Struct, frozen=True):
     """Whether a guest ran on KVM, and what to tell; `tried` is False when nobody wanted to know."""
 
     tried: bool
@@ -43,8 +41,7 @@ class KvmFacts:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HostFacts:
+class HostFacts(Struct, frozen=True):
     """One host. Versions are empty for what is not installed; sizes in bytes; names as the kernel has them."""
 
     machine: str

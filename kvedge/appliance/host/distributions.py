@@ -6,9 +6,10 @@ Called by installing on a node of a cluster. Pure: whether a path is there is as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 DEFAULT_KUBELET: Final = Path("/var/lib/kubelet")
 _NAMESPACE: Final = ("--namespace", "k8s.io")
@@ -17,8 +18,7 @@ _IMPORT: Final = ("images", "import")
 _CTR: Final = ("ctr", *_IMPORT)
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(Struct, frozen=True):
     """One way to run Kubernetes; `sign` is there on each of its nodes, `kubeconfig` on servers only.
 
     `node_kubeconfig` is the kubelet's, by which a node speaks; the distribution renews what is in it. `load` is the

@@ -6,9 +6,10 @@ Called by install and upgrade as a gate, and by `kvedge status`. Asks systemd an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from kvedge.appliance.host.systemctl_client import SystemdError, systemd_runs, unit_property
 from kvedge.kube.errors import KubeError, NotFound
@@ -29,8 +30,7 @@ _NOT_SERVED: Final = "this node's handler does not offer it for VMs (label kubev
 _LOOKED_AT: Final = "BackupMissed"
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Struct, frozen=True):
     """What is wrong, in words for the operator; and what runs: VMI UIDs by namespace/name.
 
     Notes are no problems: nodes of other versions are usual while a cluster is upgraded.

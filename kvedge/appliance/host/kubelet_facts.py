@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.storage.beneath import hold_directory
 
 _NAME: Final = "kubelet"
 
 
-@dataclass(frozen=True, slots=True)
-class KubeletFacts:
+class KubeletFacts(Struct, frozen=True):
     """Values as they were given; empty for what was not."""
 
     root: str = ""

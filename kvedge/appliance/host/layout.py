@@ -6,9 +6,10 @@ is prepared from outside.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+from msgspec import Struct
 
 Role = Literal["standalone", "server", "agent"]
 
@@ -32,8 +33,7 @@ ALL_UNITS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Paths of one installation."""
 
     data_dir: Path = Path("/var/lib/kvedge")

@@ -6,9 +6,10 @@ Called by installing. Pure: whether a directory is there is asked through a func
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.appliance.host.distributions import DEFAULT_KUBELET, Distribution, socket_loader
 from kvedge.appliance.host.kubelet_facts import KubeletFacts
@@ -17,8 +18,7 @@ from kvedge.runtime.settings import Settings
 _SOCKET_PREFIX: Final = "unix://"
 
 
-@dataclass(frozen=True, slots=True)
-class NodePlaces:
+class NodePlaces(Struct, frozen=True):
     """What installing works with; None and an empty command where there is no such thing."""
 
     node: str

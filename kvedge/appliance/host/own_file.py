@@ -5,12 +5,12 @@ Told by what prepares a node for its role, written by the installation. Touches 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class OwnFile:
+
+class OwnFile(Struct, frozen=True):
     """A file that is ours to write and to replace; without content it must not be there."""
 
     path: Path

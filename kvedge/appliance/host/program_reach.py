@@ -14,8 +14,9 @@ import os
 import shlex
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 
@@ -35,8 +36,7 @@ _IMPORTED: Final = (".py", ".so", ".pth")
 _ELSEWHERE: Final = "move the checkout to another place, such as /opt"
 
 
-@dataclass(frozen=True, slots=True)
-class Unreachable:
+class Unreachable(Struct, frozen=True):
     """What a launcher cannot use of the program, and what to do about it."""
 
     path: str

@@ -6,9 +6,10 @@ Called by `install`. Running it on a host where all is in place yields only the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
+
+from msgspec import Struct, field
 
 from kvedge.appliance.host.launcher_link import LINK
 from kvedge.appliance.host.layout import ALL_UNITS, TARGET, Layout, Role, list_enabled_units, main_unit, role_units
@@ -30,8 +31,7 @@ MODULES: Final = ("tun", "vhost_net", "bridge", "veth", "nf_tables", "kvm", "kvm
 START_SECONDS: Final = 200.0
 
 
-@dataclass(frozen=True, slots=True)
-class InstallFacts:
+class InstallFacts(Struct, frozen=True):
     """What is on this host: digests are SHA-256 in hex, empty for a file that is not there."""
 
     source: Path

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from kvedge.appliance.host.systemctl_client import load_modules, systemctl
 from kvedge.appliance.install.data_directory import remove_entry
@@ -18,8 +19,7 @@ from kvedge.appliance.install.unpacked_trees import remove_all_trees
 from kvedge.runtime.durable_files import put_durably
 
 
-@dataclass(frozen=True, slots=True)
-class MakeDirectory:
+class MakeDirectory(Struct, frozen=True):
     """A directory with this mode; a present directory is left as it is."""
 
     path: Path
@@ -31,8 +31,7 @@ class MakeDirectory:
         return f"make directory {self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class WriteFile:
+class WriteFile(Struct, frozen=True):
     """A file with this content."""
 
     path: Path
@@ -45,8 +44,7 @@ class WriteFile:
         return f"write {self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class CopyFile:
+class CopyFile(Struct, frozen=True):
     """A file like another."""
 
     source: Path
@@ -59,8 +57,7 @@ class CopyFile:
         return f"copy {self.source} to {self.target}"
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(Struct, frozen=True):
     """A file or a whole directory goes; its absence is no error."""
 
     path: Path
@@ -71,8 +68,7 @@ class Remove:
         return f"remove {self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveTrees:
+class RemoveTrees(Struct, frozen=True):
     """All unpacked versions of the program go; what else lies in their directory is not ours."""
 
     path: Path
@@ -83,8 +79,7 @@ class RemoveTrees:
         return f"remove {self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class SetAside:
+class SetAside(Struct, frozen=True):
     """A file goes into this directory; its absence is no error."""
 
     path: Path
@@ -96,8 +91,7 @@ class SetAside:
         return f"keep {self.path} in {self.directory}"
 
 
-@dataclass(frozen=True, slots=True)
-class Systemctl:
+class Systemctl(Struct, frozen=True):
     """A call of systemctl."""
 
     arguments: tuple[str, ...]
@@ -110,8 +104,7 @@ class Systemctl:
         return f"systemctl {' '.join(self.arguments)}"
 
 
-@dataclass(frozen=True, slots=True)
-class LoadModules:
+class LoadModules(Struct, frozen=True):
     """Kernel modules for now; those that this kernel does not have are told by the doctor."""
 
     names: tuple[str, ...]

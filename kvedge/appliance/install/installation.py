@@ -13,12 +13,12 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
+from msgspec import Struct
 
 from kvedge import __version__
 from kvedge.appliance.host.health import Health, check_health, find_lost
@@ -52,8 +52,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     begun: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
+class Installation(Struct, frozen=True):
     """One installation on this host; `kubeconfig` is the one by which its health is seen.
 
     On a node of a cluster, `node` is its name, and `own` what its roles need beside program and units.

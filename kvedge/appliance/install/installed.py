@@ -6,9 +6,10 @@ Called by install, status and report. Reads units and settings.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from kvedge.appliance.cluster.node_kubeconfigs import health_source, roles_directory
 from kvedge.runtime.settings import NODE_ROLES, Settings

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from kvedge.runtime.linux.loop_devices import detach_loop, loop_of
 from kvedge.runtime.settings import Settings
 from kvedge.storage.volumes.directory_driver import BLOCK_FILE, OWN_ENTRIES
@@ -30,8 +32,7 @@ VOLUMES: Final = "volumes"
 _UID: Final = re.compile(rf"({SNAPSHOT_PREFIX})?[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}")
 
 
-@dataclass(frozen=True, slots=True)
-class VolumePlace:
+class VolumePlace(Struct, frozen=True):
     """A place of this box; `is_own` is that in its data directory, which nobody else makes or uses."""
 
     identity: PlaceIdentity

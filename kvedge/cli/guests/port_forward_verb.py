@@ -5,12 +5,12 @@ Called by the group, and by ssh as its ProxyCommand. Prints what it listens on.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
@@ -52,7 +52,7 @@ def port_forward(
 
         join_stdio_to(session, wanted, port_call(found[0]))
         return
-    found = [port if port.address else dataclasses.replace(port, address=address) for port in found]
+    found = [port if port.address else replace(port, address=address) for port in found]
     _forward(session, wanted, found)
 
 

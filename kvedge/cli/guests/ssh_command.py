@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.client.streams.port_specs import Target, parse_user_target
 
 
-@dataclass(frozen=True, slots=True)
-class SshOptions:
+class SshOptions(Struct, frozen=True):
     """What ssh and scp take from virtctl's flags; empty for what was not given."""
 
     port: int = 22

@@ -13,12 +13,12 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import aiohttp
 import click
+from msgspec import Struct
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.guests.program_join import REST_SECONDS
@@ -41,8 +41,7 @@ _CHUNK: Final = 4096
 _BUSY: Final = 503
 
 
-@dataclass(frozen=True, slots=True)
-class PasswordTerms:
+class PasswordTerms(Struct, frozen=True):
     """Where to listen, for how many seconds in all, and which file a viewer finds it by, if any."""
 
     address: tuple[str, int]

@@ -166,20 +166,20 @@ def _options(flags: dict[str, Any]) -> Any:
 
 
 def _volumes(vm_name: str, flags: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    import dataclasses
+    from msgspec.structs import replace
 
     from kvedge.client.manifests.volume_params import check_volumes, flag_error, parse_volume
 
     disks = [parse_volume("volume-containerdisk", text) for text in flags["volume_containerdisk"]]
     disks = [
-        disk if disk.name else dataclasses.replace(disk, name=f"{vm_name}-containerdisk-{index}")
+        disk if disk.name else replace(disk, name=f"{vm_name}-containerdisk-{index}")
         for index, disk in enumerate(disks)
     ]
     claims = [parse_volume("volume-pvc", text) for text in flags["volume_pvc"]]
     for claim in claims:
         if "/" in claim.src:
             raise flag_error("volume-pvc", f'not allowed to specify namespace of pvc "{claim.src.rpartition("/")[2]}"')
-    claims = [claim if claim.name else dataclasses.replace(claim, name=claim.src) for claim in claims]
+    claims = [claim if claim.name else replace(claim, name=claim.src) for claim in claims]
     orders = [volume.boot_order for volume in (*disks, *claims) if volume.boot_order is not None]
     flag = "volume-pvc" if claims else "volume-containerdisk"
     check_volumes(flag, [volume.name for volume in (*disks, *claims)], orders)

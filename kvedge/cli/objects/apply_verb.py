@@ -6,12 +6,12 @@ and checked before the first one is sent.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from pathlib import Path
 from typing import Final
 
 import click
+from msgspec.structs import replace
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
@@ -73,7 +73,7 @@ def _wait(session: Session, targets: list[tuple[Kind, JsonObject]], timeout: flo
     for kind, document in targets:
         if starts_by_itself(kind, document):
             metadata = document["metadata"]
-            there = dataclasses.replace(session, namespace=metadata["namespace"])
+            there = replace(session, namespace=metadata["namespace"])
             waiting = VmWait(there, metadata["name"], max(0.0, deadline - time.monotonic()), Progress)
             click.echo(waiting.wait_until_running())
 

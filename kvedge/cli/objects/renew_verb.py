@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+from msgspec import Struct
 
 from kvedge.appliance.cluster.node_kubeconfigs import administrator_kubeconfig, roles_directory
 from kvedge.cli.config_option import CONFIG, config_path
@@ -75,8 +75,7 @@ def renew(config: Path | None, kubeconfig: Path | None, everything: bool, timeou
         _renew_all(_Signing(administrator, cluster, timeout), due)
 
 
-@dataclass(frozen=True, slots=True)
-class _Signing:
+class _Signing(Struct, frozen=True):
     """By whom and how new certificates come: `cluster` is where the administrator's kubeconfig leads."""
 
     administrator: Path

@@ -10,8 +10,9 @@ import contextlib
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.client.boxes.box_credentials import drop_credential, give_credential
 from kvedge.client.boxes.move_checks import MovePlan, check_move
@@ -37,8 +38,7 @@ _POLL_SECONDS: Final = 0.5
 _READY_SECONDS: Final = 180.0
 
 
-@dataclass(frozen=True, slots=True)
-class BoxMove:
+class BoxMove(Struct, frozen=True):
     """One VM's way; `place` is how the target is reached, as HOST:PORT."""
 
     source: Session

@@ -7,7 +7,8 @@ CPU suits, libvirt says there, and then the guest stays.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kvedge.client.boxes.moved_vm import Named, find_named, network_names
 from kvedge.client.errors import NotFoundError, RefusedError
@@ -30,8 +31,7 @@ from kvedge.resources.vmi_facts import guest_memory_field
 _IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
-@dataclass(frozen=True, slots=True)
-class MovePlan:
+class MovePlan(Struct, frozen=True):
     """What is to move, and what for: the VM with its types written into it, its run, its claims, and what it names
     besides.
     """

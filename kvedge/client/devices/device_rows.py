@@ -6,10 +6,10 @@ Called by the verb. Pure. What a device says of itself is a stranger's text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.client.harmless_text import harmless
 from kvedge.resources.codec import JsonObject
@@ -22,8 +22,7 @@ HEADER: Final = ["NODE", "KIND", "DEVICE", "MODEL", "NAME", "SERIAL", "RESOURCE"
 _FREE, _USED, _NOT_PERMITTED = "free", "in use", "not permitted"
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRow:
+class DeviceRow(Struct, frozen=True):
     """One device of one node."""
 
     node: str

@@ -12,9 +12,10 @@ import os
 import ssl
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO, Final
 from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct
 
 from kvedge.client.errors import ClientError, NotFoundError, RefusedError, UsageError
 from kvedge.client.exports.remote_disk import TOKEN_HEADER, ExportAddress, RemoteDisk
@@ -35,8 +36,7 @@ LONGEST_MANIFEST: Final = 16 << 20
 Show = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """How the export's server is reached: by another host than the links name, and without a look at its certificate;
     `tries` is how often a download is begun.
     """
@@ -210,8 +210,7 @@ class ExportDownload:
             ) from error
 
 
-@dataclass(slots=True)
-class _Sent:
+class _Sent(Struct):
     """How far one try has come; an error of the file is none of the connection."""
 
     count: int = 0

@@ -11,9 +11,10 @@ import http.client
 import json
 import ssl
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from kvedge.client.errors import ClientError, RefusedError, UsageError
 
@@ -35,8 +36,7 @@ _MOST_EXTENTS: Final = 4096
 _PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
-@dataclass(frozen=True, slots=True)
-class ExportAddress:
+class ExportAddress(Struct, frozen=True):
     """Where an exported disk is, whom to trust there, and the token."""
 
     url: str

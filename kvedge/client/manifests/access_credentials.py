@@ -5,8 +5,9 @@ Called by `create vm`. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.client.manifests.volume_params import flag_error, parse_params
 from kvedge.resources.codec import JsonObject
@@ -16,8 +17,7 @@ _FLAG: Final = "access-cred"
 _METHODS: Final = {"ga": "qemuGuestAgent", "nocloud": "noCloud", "configdrive": "configDrive"}
 
 
-@dataclass(frozen=True, slots=True)
-class AccessCredential:
+class AccessCredential(Struct, frozen=True):
     """One credential; `by_agent` when the guest must let its agent write SSH keys."""
 
     document: JsonObject

@@ -6,15 +6,15 @@ Pure. Values that YAML would read as something else are quoted; all others stand
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 _HEAD: Final = "#cloud-config"
 _MANAGE_SSH: Final = ["runcmd:", "  - [ setsebool, -P, 'virt_qemu_ga_manage_ssh', 'on' ]"]
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(Struct, frozen=True):
     """A guest's user and the ways to log in as it; empty for what was not given."""
 
     user: str = ""

@@ -5,7 +5,7 @@ Called by the verb, and by the web console's form, for which no file is looked a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from kvedge.client.errors import FlagError
 from kvedge.client.manifests.launch_disk import LaunchDisk, find_file, is_path, is_remote, launch_disk
@@ -16,8 +16,7 @@ from kvedge.client.session import check_name
 _DEFAULT_MEMORY = "1Gi"
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchChoice:
+class LaunchChoice(Struct, frozen=True):
     """As it was given: empty, or None, for what was left out. One of image, claim and DataSource is given.
 
     `may_be_file` tells whether the image may be a file of this computer. One who asks from another computer must not

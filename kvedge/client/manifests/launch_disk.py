@@ -5,9 +5,10 @@ Called by the rules of a launch. Looks whether a file is there when it is asked 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.client.errors import UsageError
 from kvedge.resources.codec import JsonObject
@@ -22,8 +23,7 @@ _ENDINGS: Final = (".qcow2", ".img", ".raw", ".iso", ".vmdk", ".vdi", ".vhd", ".
 _WAITING_STRATEGIES: Final = ("Halted", "Manual")
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchDisk:
+class LaunchDisk(Struct, frozen=True):
     """A disk to make; `file` is uploaded into it once it is there; a DataSource takes the place of the source."""
 
     size: str

@@ -6,8 +6,9 @@ Pure: what virtctl makes of the same flags and object.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.client.errors import RefusedError, UsageError
 from kvedge.resources.codec import JsonObject
@@ -26,8 +27,7 @@ _POLICIES: Final = ("", "SingleStack", "PreferDualStack", "RequireDualStack")
 _PROTOCOLS: Final = ("TCP", "UDP")
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceOptions:
+class ServiceOptions(Struct, frozen=True):
     """The flags of `expose`; empty for what was not given."""
 
     name: str

@@ -6,8 +6,9 @@ Pure: options in, a document out. What is made is what virtctl makes of the same
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.client.manifests.volume_params import flag_error, parse_params
 from kvedge.resources.codec import JsonObject
@@ -17,8 +18,7 @@ from kvedge.resources.instancetypes.matchers import IGNORE, INSTANCETYPE, PREFER
 _POLICIES: Final = ("auto", "shared")
 
 
-@dataclass(frozen=True, slots=True)
-class TypeChoice:
+class TypeChoice(Struct, frozen=True):
     """How a VM comes to one of the two: by its name, or from a volume; `infer` is None where nobody has said it."""
 
     name: str = ""
@@ -73,8 +73,7 @@ def _by_name(part: Part, text: str) -> JsonObject:
     return {"name": name, **({"kind": kind} if slash else {})}
 
 
-@dataclass(frozen=True, slots=True)
-class InstancetypeOptions:
+class InstancetypeOptions(Struct, frozen=True):
     """The flags of `create instancetype`."""
 
     name: str
@@ -86,8 +85,7 @@ class InstancetypeOptions:
     io_threads_policy: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PreferenceOptions:
+class PreferenceOptions(Struct, frozen=True):
     """The flags of `create preference`."""
 
     name: str

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.client.manifests.cloud_config import Login, cloud_config
 from kvedge.client.manifests.launch_disk import LaunchDisk, disk_name
@@ -26,8 +27,7 @@ DEFAULT_MEMORY: Final = "512Mi"
 _CLOUD_INIT_DISK: Final = "cloudinitdisk"
 
 
-@dataclass(frozen=True, slots=True)
-class CloudInitData:
+class CloudInitData(Struct, frozen=True):
     """What goes into the cloud-init volume: a login, or user data as it is."""
 
     source: str = "nocloud"
@@ -39,8 +39,7 @@ class CloudInitData:
     is_needed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class VmOptions:
+class VmOptions(Struct, frozen=True):
     """The flags of `create vm`."""
 
     name: str
@@ -57,8 +56,7 @@ class VmOptions:
     cloud_init: CloudInitData = field(default_factory=CloudInitData)
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchOptions:
+class LaunchOptions(Struct, frozen=True):
     """The flags of `launch`."""
 
     name: str

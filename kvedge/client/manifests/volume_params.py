@@ -6,14 +6,14 @@ Called by `create vm`. Pure.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kvedge.client.errors import ClientError, FlagError
 from kvedge.resources.values.name_grammar import is_label
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeParams:
+class VolumeParams(Struct, frozen=True):
     """One volume that was asked for; an empty name and no boot order when none was given."""
 
     src: str

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.client.vm_rows import age_text
 from kvedge.network.lan.lan_config import LanConfig, LanConfigError, parse_lan_config
@@ -30,8 +31,7 @@ _ISOLATED, _BRIDGE, _NIC, _MACVTAP, _OTHER = "isolated", "bridge", "nic", "macvt
 Users = Mapping[tuple[str, str], Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkRow:
+class NetworkRow(Struct, frozen=True):
     """One network; `nic` where guests are on a NIC of the host without a bridge."""
 
     namespace: str

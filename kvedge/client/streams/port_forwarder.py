@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 import aiohttp
+from msgspec import Struct
 
 from kvedge.client.errors import HostError
 from kvedge.client.session import Session
@@ -28,8 +28,7 @@ _DATAGRAMS: Final = 64
 _SENDERS: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """Gets lines for people: each port that is listened on, and each connection that failed."""
 
     listening: Callable[[str], None]
@@ -89,8 +88,7 @@ def port_call(port: ForwardedPort) -> str:
     return f"portforward/{port.remote}/{port.protocol}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
+class _Way(Struct, frozen=True):
     """Where one local port leads."""
 
     client: StreamClient

@@ -5,8 +5,9 @@ Called by port-forward, ssh and scp. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.client.errors import ClientError, UsageError
 from kvedge.client.session import check_name
@@ -16,8 +17,7 @@ _PROTOCOLS: Final = ("tcp", "udp")
 _HIGHEST: Final = 65535
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A VM or VMI; the namespace is empty when none was written, and so is the user."""
 
     resource: str
@@ -31,8 +31,7 @@ class Target:
         return "vm" if self.resource == VM else "vmi"
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardedPort:
+class ForwardedPort(Struct, frozen=True):
     """One local port and the guest's that it leads to; without an address the verb's counts."""
 
     protocol: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.client.backups import describe
 from kvedge.client.clones import describe_clone
@@ -37,8 +38,7 @@ _ENDING: Final = "is being ended"
 _PERCENT: Final = re.compile(r"(\d{1,3})(?:\.\d+)?%")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRow:
+class TaskRow(Struct, frozen=True):
     """`task` says what is done and `about` to whom; `percent` is None where nobody knows; times are RFC 3339."""
 
     task: str
@@ -83,8 +83,7 @@ class TaskRow:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(Struct, frozen=True):
     """What an object says of itself. `message` is for what goes on, or went wrong."""
 
     task: str

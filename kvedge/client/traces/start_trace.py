@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.client.session import Session
 from kvedge.client.subresources import VMI, get, get_object
@@ -50,8 +51,7 @@ _ORDER: Final = {step: place for place, step in enumerate(STEPS)}
 SECOND_MS: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(Struct, frozen=True):
     """A step and its time in milliseconds since 1970; `whole_seconds` says that the part of the second is not known."""
 
     step: str

@@ -6,9 +6,10 @@ Called by the verb; pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.client.tables import columns
 from kvedge.client.traces.start_trace import STEPS, Reached
@@ -20,8 +21,7 @@ _MARKED: Final = 3
 _SHORTEST_MARKED_MS: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A step: `offset` since the first one, `length` since the one before; None where only seconds are known."""
 
     reached: Reached

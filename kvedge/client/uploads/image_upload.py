@@ -6,8 +6,9 @@ Called by the verb. Talks to the API server and the upload proxy; prints nothing
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.client.errors import ClientError, NotFoundError, RefusedError, UsageError
 from kvedge.client.session import Session, check_name
@@ -38,8 +39,7 @@ _PROCESSING_SECONDS: Final = 24 * 3600.0
 _WAITING: Final = ("WaitForFirstConsumer", "PendingPopulation")
 
 
-@dataclass(frozen=True, slots=True)
-class UploadWish:
+class UploadWish(Struct, frozen=True):
     """What to upload, and into which DataVolume, or with `bare` into which claim.
 
     Empty texts leave the choice to the server.

@@ -6,10 +6,10 @@ Called by the web console, in its event loop. Holds the piece that is under way 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 import aiohttp
+from msgspec import Struct
 
 from kvedge.client.errors import RefusedError
 from kvedge.client.uploads.upload_stream import PASSING, BrokenUpload, ProxyAddress
@@ -19,8 +19,7 @@ _CONNECT_SECONDS: Final = 20.0
 _LONGEST_ANSWER: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class RelayedPart:
+class RelayedPart(Struct, frozen=True):
     """What is sent: all of an image, or what follows its byte `offset`; `left` bytes, of the upload `identity`."""
 
     call: str
@@ -64,8 +63,7 @@ async def relay_part(address: ProxyAddress, token: str, part: RelayedPart, piece
         raise BrokenUpload(f"the upload broke off: {error or type(error).__name__}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class RelayedSource:
+class RelayedSource(Struct, frozen=True):
     """An image that somebody else has, who sends it piece by piece."""
 
     size: int = 0

@@ -9,9 +9,10 @@ from __future__ import annotations
 import http.client
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import BinaryIO, Final
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from kvedge.client.errors import ClientError, RefusedError, TimedOutError, UsageError
 from kvedge.client.uploads.upload_source import UploadSource
@@ -29,8 +30,7 @@ PASSING: Final = frozenset({408, 416, 429, 500, 502, 503, 504})
 _MOST_PAUSE: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyAddress:
+class ProxyAddress(Struct, frozen=True):
     """Where the proxy is, and whom to trust there: an authority as PEM, the system's when empty, or anybody."""
 
     url: str

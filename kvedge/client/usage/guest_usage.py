@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.client.harmless_text import harmless
 from kvedge.client.session import Session
@@ -33,8 +34,7 @@ _NODE_UP: Final = "kvedge_node_stats_up"
 _LONGEST: Final = 253
 
 
-@dataclass(slots=True)
-class Figures:
+class Figures(Struct):
     """One guest at one look: seconds of CPU time, bytes; counters since its start. None where nobody tells."""
 
     node: str = ""
@@ -42,8 +42,7 @@ class Figures:
     sums: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """All guests at one moment, in seconds of a clock that goes forward; and nodes that did not answer."""
 
     moment: float
@@ -51,8 +50,7 @@ class Look:
     silent_nodes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class GuestUse:
+class GuestUse(Struct, frozen=True):
     """What a guest uses: CPUs, bytes, and bytes a second; None where it is not known."""
 
     namespace: str

@@ -6,9 +6,10 @@ Called by `kvedge top VM --history` and by the console. Reads the aggregated API
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.client.errors import RefusedError
 from kvedge.client.session import Session

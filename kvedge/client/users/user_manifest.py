@@ -8,9 +8,10 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from kvedge.client.errors import UsageError
 from kvedge.kube.kubeconfigs.kubeconfig_reader import CLUSTERS, CONTEXTS, values_of
@@ -36,8 +37,7 @@ _NODE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _NOT_IN_LABELS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class NewUser:
+class NewUser(Struct, frozen=True):
     """A user to make: `roles` are ClusterRoles that count in `namespace`, or everywhere when it is empty."""
 
     name: str
@@ -140,8 +140,7 @@ def binding_manifest(user: NewUser, role: str) -> tuple[str, JsonObject]:
 BINDINGS: Final = (f"{_RBAC}/clusterrolebindings", f"{_RBAC}/rolebindings")
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """One role that a user was given; `path` is its binding's, `namespace` empty for everywhere."""
 
     user: str

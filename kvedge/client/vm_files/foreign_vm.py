@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from kvedge.client.exports.remote_disk import LARGEST_DISK
 from kvedge.client.vm_files.archive_errors import DamagedFile
@@ -23,8 +24,7 @@ _MOST_CPUS: Final = 4096
 _MOST_MEMORY: Final = 64 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignDisk:
+class ForeignDisk(Struct, frozen=True):
     """One disk; `order` is the place in the boot order, from 1, or 0 for none."""
 
     size: int
@@ -33,16 +33,14 @@ class ForeignDisk:
     order: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignNic:
+class ForeignNic(Struct, frozen=True):
     """One interface."""
 
     model: str = "e1000e"
     mac: str = ""
 
 
-@dataclass(slots=True)
-class ForeignMachine:
+class ForeignMachine(Struct):
     """What was found out of one."""
 
     name: str

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.client.errors import UsageError
 from kvedge.client.session import check_name
@@ -31,8 +32,7 @@ _HALTED: Final = "Halted"
 _KEEPS_HALTED: Final = ("Halted", "Manual")
 
 
-@dataclass(frozen=True, slots=True)
-class ImportWish:
+class ImportWish(Struct, frozen=True):
     """What the user wants of the VM; empty texts leave it as the file has it."""
 
     name: str = ""
@@ -41,8 +41,7 @@ class ImportWish:
     new_macs: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedDisk:
+class PlannedDisk(Struct, frozen=True):
     """A DataVolume that is made, and the volume that it is for; `size` is in bytes, of whole MiB."""
 
     name: str
@@ -52,8 +51,7 @@ class PlannedDisk:
     is_owned: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ImportPlan:
+class ImportPlan(Struct, frozen=True):
     """All that an import makes."""
 
     name: str

@@ -6,8 +6,9 @@ Made by the readers of archives, appliances and libvirt's domains; used by impor
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
 from typing import BinaryIO, Final, cast
+
+from msgspec import Struct, field
 
 from kvedge.client.exports.remote_disk import CHUNK
 from kvedge.client.uploads.upload_source import RangedReader, UploadSource
@@ -18,8 +19,7 @@ from kvedge.client.vm_files.qcow2_view import Qcow2View
 _SECTOR: Final = 512
 
 
-@dataclass(frozen=True, slots=True)
-class MachineFile:
+class MachineFile(Struct, frozen=True):
     """What is to be made, and the image of each of its disks, in the manifest's order."""
 
     manifest: ArchiveManifest

@@ -11,9 +11,10 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 import kvedge
 from kvedge.client.errors import ClientError, RefusedError
@@ -38,8 +39,7 @@ _TTL: Final = "72h"
 _LONGEST_VM: Final = 30
 
 
-@dataclass(frozen=True, slots=True)
-class ExportWish:
+class ExportWish(Struct, frozen=True):
     """Which VM, and how: of a snapshot that is there, or of one that is made for it."""
 
     vm: str
@@ -48,8 +48,7 @@ class ExportWish:
     wait_seconds: float = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class OpenExport:
+class OpenExport(Struct, frozen=True):
     """What the archive says of itself, and its disks in the same order."""
 
     manifest: ArchiveManifest

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.client.vm_rows import age_text
 from kvedge.resources.codec import JsonObject
@@ -31,8 +32,7 @@ _MODES: Final = {
 Users = Mapping[tuple[str, str], Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeRow:
+class VolumeRow(Struct, frozen=True):
     """One claim."""
 
     namespace: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.types.storage import PersistentVolume
 
@@ -18,8 +19,7 @@ _BLOCK: Final = 512
 _MOST_FILES: Final = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Bytes that are allocated on this host, and of how large files; `partial` when there were too many to count."""
 
     used: int

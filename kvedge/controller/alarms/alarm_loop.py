@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.controller.alarms.alarm_board import AlarmBoard
 from kvedge.controller.alarms.alarm_conditions import group_by_name, plan_conditions, plan_node_condition
@@ -50,8 +51,7 @@ _KINDS: Final[Mapping[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AlarmSources:
+class AlarmSources(Struct, frozen=True):
     """The informers, which somebody else starts, and the writers."""
 
     client: KubeClient

@@ -6,9 +6,10 @@ Called by the checker of alarms. Pure: objects, and what is known of nodes, go i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from kvedge.resources.alarms.alarm_state import Sighting, Target
 from kvedge.resources.alarms.node_health import NodeHealth, read_health
@@ -26,8 +27,7 @@ _AGENT: Final = "agent/"
 _KVM: Final = "kvm/"
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(Struct, frozen=True):
     """What there is. `protection` are schedules, repositories and backups."""
 
     now: datetime

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct
 
 from kvedge.controller.backups.record_client import fetch_result
 from kvedge.controller.backups.worker_pods import has_ended, is_worker, token_of
@@ -41,8 +42,7 @@ Owned = TypeVar("Owned", Pod, BackupRestore)
 LIMITS: Final = PassLimits(12, 15.0, shortest=0.5, rests=True)
 
 
-@dataclass(frozen=True, slots=True)
-class BackupSources:
+class BackupSources(Struct, frozen=True):
     """The informers and writers that all loops of backups work with; `workers` are the Pods of backups."""
 
     client: KubeClient

@@ -7,9 +7,11 @@ belongs to the restore and goes with it. Where disks come back alone no VM is ma
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.controller.backups.errand_status import write_status
 from kvedge.controller.backups.live_return import (
@@ -62,8 +64,7 @@ _STATE_LEFT_OUT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreView:
+class RestoreView(Struct, frozen=True):
     """All that the plan judges; `record` is what the reading worker has just handed out."""
 
     restore: BackupRestore

@@ -7,9 +7,10 @@ needed, and writes the backup's record last.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from kvedge.controller.backups.errand_status import plan_in_time, write_status
 from kvedge.controller.backups.worker_pods import (
@@ -50,8 +51,7 @@ LOOK_SECONDS: Final = 5.0
 _MOMENT_SECONDS: Final = 15 * 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class RunView:
+class RunView(Struct, frozen=True):
     """All that the plan judges; `rival` is another run of the same VM that goes first.
 
     `is_known` says that a backup has gone into the repository before, `busy` is a task that has it for itself.

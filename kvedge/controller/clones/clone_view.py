@@ -6,7 +6,8 @@ Filled in by `clone_loop`. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.snapshots import (
@@ -18,8 +19,7 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 
 
-@dataclass(frozen=True, slots=True)
-class CloneView:
+class CloneView(Struct, frozen=True):
     """One clone, its source, and what it has made.
 
     `snapshot` is the source, or what was taken of it; `target` is the VM of the target's name; `claims` are those that

@@ -8,10 +8,10 @@ DataVolume's status is dropped, and the worker belongs to the claim.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kvedge.controller.datavolumes.data_volume_view import (
     Action,

@@ -8,9 +8,10 @@ what its file system may take for itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.datavolumes.storage_facts.provisioners import find_property_sets
 from kvedge.resources.codec import JsonObject, encode
@@ -47,16 +48,14 @@ _MIB: Final = 1 << 20
 NOT_VALID: Final = "ErrClaimNotValid"
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimProblem:
+class ClaimProblem(Struct, frozen=True):
     """Why there is no claim (yet): an event's reason and text."""
 
     reason: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class StorageSeen:
+class StorageSeen(Struct, frozen=True):
     """The cluster's storage: its classes, the profile of each by name, and the configuration, if there is one."""
 
     classes: Sequence[StorageClass] = ()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.datavolumes.bare_uploads import as_its_claim, claim_plan, upload_into, user_of
 from kvedge.controller.datavolumes.claim_plan import StorageSeen
@@ -58,8 +59,7 @@ _STRANGER_SECONDS: Final = 60.0
 _SOURCE_INDEX: Final = "data-volume-source"
 
 
-@dataclass(frozen=True, slots=True)
-class DataVolumeSources:
+class DataVolumeSources(Struct, frozen=True):
     """The informers and writers that the loop works with."""
 
     client: KubeClient

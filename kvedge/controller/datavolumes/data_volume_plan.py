@@ -6,9 +6,10 @@ controller stands in the claim's annotations.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.controller.datavolumes.claim_plan import (
     ClaimProblem,

@@ -6,9 +6,10 @@ Called by data_volume_plan.py. Pure. Phases, reasons and texts are CDI's, as its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.datavolumes.cdi_conditions import with_condition
 from kvedge.resources.types.data_volumes import CdiCondition, DataVolume, DataVolumeStatus, data_volume_condition
@@ -28,8 +29,7 @@ NO_PROGRESS: Final = "N/A"
 DONE: Final = "100.0%"
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """An event of a DataVolume."""
 
     reason: str
@@ -37,8 +37,7 @@ class Told:
     warning: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """One condition without its times."""
 
     status: str
@@ -46,8 +45,7 @@ class State:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(Struct, frozen=True):
     """Where a DataVolume is."""
 
     phase: str
@@ -126,8 +124,8 @@ def phase_event(dv: DataVolume, phase: str) -> Told | None:
             FAILED: f"Cloning from {source} failed",
         }
     elif word == "Population":
-        text = f"PVC {name} successfully populated by {_populator(dv)}"
-        return Told("ExternalPopulationSucceeded", text) if phase == SUCCEEDED else None
+        done = f"PVC {name} successfully populated by {_populator(dv)}"
+        return Told("ExternalPopulationSucceeded", done) if phase == SUCCEEDED else None
     elif word == "Upload":
         texts = {
             "UploadScheduled": f"Upload into {name} scheduled",

@@ -6,8 +6,9 @@ Filled in by data_volume_loop.py, which also carries the actions out. Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from kvedge.controller.datavolumes.claim_plan import ClaimProblem, StorageSeen
 from kvedge.controller.datavolumes.data_volume_status import Told
@@ -19,23 +20,20 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
-@dataclass(frozen=True, slots=True)
-class CreateClaim:
+class CreateClaim(Struct, frozen=True):
     """Make the claim."""
 
     claim: PersistentVolumeClaim
 
 
-@dataclass(frozen=True, slots=True)
-class PatchClaim:
+class PatchClaim(Struct, frozen=True):
     """Change the claim; `body` is a merge patch for the version that was read."""
 
     claim: PersistentVolumeClaim
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class CreateWorker:
+class CreateWorker(Struct, frozen=True):
     """Start a worker; `upload` needs a certificate first."""
 
     claim: PersistentVolumeClaim
@@ -43,15 +41,13 @@ class CreateWorker:
     upload: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteWorker:
+class DeleteWorker(Struct, frozen=True):
     """End a worker, or take away one that has ended."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class PatchStatus:
+class PatchStatus(Struct, frozen=True):
     """Change the status; `body` is a merge patch for the version that was read."""
 
     body: JsonObject
@@ -60,8 +56,7 @@ class PatchStatus:
 Action: TypeAlias = CreateClaim | PatchClaim | CreateWorker | DeleteWorker | PatchStatus | SenderAction
 
 
-@dataclass(frozen=True, slots=True)
-class DataVolumePlan:
+class DataVolumePlan(Struct, frozen=True):
     """Actions in order, events, and in how many seconds to look again when nothing changes."""
 
     actions: tuple[Action, ...] = ()
@@ -69,8 +64,7 @@ class DataVolumePlan:
     again_after: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSeen:
+class SourceSeen(Struct, frozen=True):
     """What a clone copies: the claim, or why it cannot be had (a reason and a text), and who writes it.
 
     A snapshot is named instead of the claim, and `like` is what a claim must be to be made of it.
@@ -88,8 +82,7 @@ class SourceSeen:
         return self.claim or self.like
 
 
-@dataclass(slots=True)
-class DataVolumeView:
+class DataVolumeView(Struct):
     """A DataVolume, the claim of its name, its own workers, the guest that waits for the claim, and the storage there
     is. `refused` is why the claim or the worker could not be made, at the last attempt."""
 

@@ -7,8 +7,9 @@ its own namespace, so that it is looked for by whom it is for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from kvedge.controller.datavolumes.workers.worker_outcome import WorkerSeen, look_at_worker
 from kvedge.resources.data_volume_names import CLONE_TARGET, POD_PHASE
@@ -19,16 +20,14 @@ from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
 
 
-@dataclass(frozen=True, slots=True)
-class CreateSender:
+class CreateSender(Struct, frozen=True):
     """Start the sender, with a certificate for this claim's worker alone."""
 
     claim: PersistentVolumeClaim
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class KeepCertificate:
+class KeepCertificate(Struct, frozen=True):
     """Have the certificate there for which a sender's Pod waits."""
 
     claim: PersistentVolumeClaim

@@ -7,9 +7,10 @@ before it is deleted, and the next one is made after a wait that grows; what try
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.controller.datavolumes.claim_plan import (
     ClaimProblem,

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.controller.evacuation.claim_exchange import ClaimExchange
 from kvedge.controller.evacuation.evacuation_plan import Rules, make_migration, plan_evacuation
@@ -42,8 +44,7 @@ _ON_NODE: Final = "evacuation-node"
 _OF_VMI: Final = "evacuation-vmi"
 
 
-@dataclass(frozen=True, slots=True)
-class EvacuationSources:
+class EvacuationSources(Struct, frozen=True):
     """The informers and writers that the loop works with; `rules` says what the KubeVirt object wants now."""
 
     client: KubeClient

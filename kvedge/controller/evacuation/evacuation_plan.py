@@ -7,9 +7,10 @@ All migrations are made at once; how many of them run at a time is for the queue
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.guest_moves import Guest, Wait, find_wait
 from kvedge.resources.evacuation import (
@@ -38,8 +39,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 _LOOK_SECONDS: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """What the KubeVirt object says: the key of the drain taint, the strategy of VMIs that have none, and how many
     guests may leave a node with their disks at a time.
     """
@@ -49,8 +49,7 @@ class Rules:
     per_node: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class EvacuationPlan:
+class EvacuationPlan(Struct, frozen=True):
     """Guests that get a migration now, those that get claims to move to, and those that wait for another try."""
 
     move: tuple[VirtualMachineInstance, ...] = ()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.controller.exports.export_front import ExportFront
 from kvedge.controller.exports.export_plan import plan_export
@@ -64,8 +66,7 @@ _CLAIM, _VM, _SNAPSHOT = (
 _BACKUP: Final = VirtualMachineBackup.KIND.kind
 
 
-@dataclass(frozen=True, slots=True)
-class ExportSources:
+class ExportSources(Struct, frozen=True):
     """The informers and writers that the loop works with; `pods` are exporters."""
 
     client: KubeClient

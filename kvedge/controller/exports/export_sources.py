@@ -7,8 +7,10 @@ download that a guest writes into is no disk.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kvedge.controller.exports.export_view import SourceSeen, SourceVolume, VolumesState
 from kvedge.controller.exports.vm_manifests import make_vm_manifests, snapshot_vm
@@ -35,8 +37,7 @@ _CREATED: Final = "VolumesCreated"
 _INITIALIZING: Final = "Initializing"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFacts:
+class SourceFacts(Struct, frozen=True):
     """What was looked up for one export; what is not there is left out."""
 
     vm: VirtualMachine | None = None

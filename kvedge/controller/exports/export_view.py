@@ -5,8 +5,9 @@ Made by the loop, judged by `export_plan`. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Pod
@@ -15,8 +16,7 @@ from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.resources.types.storage import PersistentVolumeClaim
 
 
-@dataclass(frozen=True, slots=True)
-class SourceVolume:
+class SourceVolume(Struct, frozen=True):
     """One claim that is served, under a name; `disk` says that it holds a disk and not files."""
 
     name: str
@@ -26,8 +26,7 @@ class SourceVolume:
     backup: ServedBackup | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class VolumesState:
+class VolumesState(Struct, frozen=True):
     """The condition that tells of the claims themselves."""
 
     type: str
@@ -36,8 +35,7 @@ class VolumesState:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSeen:
+class SourceSeen(Struct, frozen=True):
     """What is exported; with a `reason` it cannot be served now, and `message` says why.
 
     Messages are KubeVirt's, for which clients may wait. What else is known, such as who uses a claim, is in `detail`.
@@ -54,16 +52,14 @@ class SourceSeen:
     manifests: ExportManifests | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Front:
+class Front(Struct, frozen=True):
     """Where clients from outside come in, and the authority of that server; no URL where there is no such place."""
 
     url: str = ""
     ca: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ExportView:
+class ExportView(Struct, frozen=True):
     """All that counts for one export."""
 
     export: VirtualMachineExport
@@ -80,37 +76,31 @@ class ExportView:
     front: Front = field(default_factory=Front)
 
 
-@dataclass(frozen=True, slots=True)
-class Serve:
+class Serve(Struct, frozen=True):
     """Make the exporter, its Service, its Secret, and the token's where the export names none."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeepSecret:
+class KeepSecret(Struct, frozen=True):
     """Make the Secret of an exporter that waits for it."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class KeepService:
+class KeepService(Struct, frozen=True):
     """Make the Service of an exporter anew: somebody has deleted it."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndExporter:
+class EndExporter(Struct, frozen=True):
     """Delete the exporter."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class EndExport:
+class EndExport(Struct, frozen=True):
     """Delete the export itself: its time is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """Write the status, by a merge patch."""
 
     body: JsonObject
@@ -119,8 +109,7 @@ class Report:
 ExportAction: TypeAlias = Serve | KeepSecret | KeepService | EndExporter | EndExport | Report
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """An event of the export."""
 
     type: Literal["Normal", "Warning"]
@@ -128,8 +117,7 @@ class Told:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExportPlan:
+class ExportPlan(Struct, frozen=True):
     """Actions in order, what is told once they are done, and when to look again."""
 
     actions: tuple[ExportAction, ...] = ()

@@ -12,11 +12,11 @@ import hashlib
 import secrets
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.controller.confinement import make_container_context, make_pod_context
 from kvedge.controller.exports.export_view import SourceSeen, SourceVolume
@@ -92,8 +92,7 @@ _WITHOUT_MESH: Final = {INJECT_SIDECAR: "false", "linkerd.io/inject": "disabled"
 _Use = tuple[PodVolume, VolumeMount | VolumeDevice]
 
 
-@dataclass(frozen=True, slots=True)
-class Certified:
+class Certified(Struct, frozen=True):
     """By whom an exporter is certified, from when, and until when it is needed."""
 
     authority: Authorities

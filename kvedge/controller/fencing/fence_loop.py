@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.fencing.fence_rules import describe_wait, judge_silence
 from kvedge.kube.errors import Conflict, NotFound
@@ -40,8 +41,7 @@ NODE_FENCED: Final = "NodeFenced"
 _LATER_SECONDS: Final = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class FenceSources:
+class FenceSources(Struct, frozen=True):
     """What the loop works with."""
 
     client: KubeClient

@@ -5,13 +5,12 @@ Called by the fence loop. Pure. The proof is in `resources/node_loss/fence_terms
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kvedge.resources.node_loss.node_lease import NodeFence
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What to do about one lease; `wait` is in how many seconds to look again, None for never by itself."""
 
     declare: bool = False

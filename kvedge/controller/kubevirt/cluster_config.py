@@ -6,8 +6,10 @@ The role's subcommand makes it once. Each plan gets it with the configuration in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kvedge.controller.kubevirt.image_volume_rules import uses_image_volumes
 from kvedge.resources.configuration.configuration import BindingPlugin, Configuration
@@ -17,8 +19,7 @@ from kvedge.resources.host_devices.permitted_devices import PermittedDevices
 from kvedge.resources.types.core import Node
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterConfig:
+class ClusterConfig(Struct, frozen=True):
     """Numbers are KubeVirt's defaults (percent for the overcommit, a divisor for the CPU ratio)."""
 
     version: str

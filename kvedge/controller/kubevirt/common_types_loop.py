@@ -11,10 +11,10 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -41,8 +41,7 @@ _ALL: Final = Key("", "")
 _MERGE: Final = "application/merge-patch+json"
 
 
-@dataclass(slots=True)
-class _Work:
+class _Work(Struct):
     """The objects that are still to be written, the last one last."""
 
     version: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal, cast
+
+from msgspec import Struct
 
 from kvedge.controller.kubevirt.kubevirt_status import Health, Release, events_of, plan_status, status_patch
 from kvedge.kube.configuration_follower import ConfigurationFollower
@@ -43,8 +44,7 @@ _DISCOVERY: Final = "/apis/subresources.kubevirt.io/v1"
 _ANY: Final = Key(SYSTEM_NAMESPACE, "")
 
 
-@dataclass(frozen=True, slots=True)
-class KubeVirtSources:
+class KubeVirtSources(Struct, frozen=True):
     """What the loop works with."""
 
     client: KubeClient

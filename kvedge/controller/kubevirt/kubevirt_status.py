@@ -8,9 +8,10 @@ are kvedge's own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.controller.kubevirt.condition_rules import with_condition, without_conditions
 from kvedge.resources.codec import JsonObject, encode
@@ -30,8 +31,7 @@ _LONGEST_MESSAGE: Final = 6000
 _MOST_NODES: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Struct, frozen=True):
     """What was seen of the roles: whether the api role answers, and whether some node takes VMs."""
 
     api_answers: bool = True
@@ -52,8 +52,7 @@ class Health:
         return "; ".join(missing)
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """What runs: the version, and the architecture of VMs that name none."""
 
     version: str
@@ -65,8 +64,7 @@ class Release:
         return f"v{self.version}"
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """An event to record."""
 
     type: str

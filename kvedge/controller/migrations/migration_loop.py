@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.migrations.migration_plan import plan_migration, target_of_migration

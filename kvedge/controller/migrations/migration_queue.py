@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.configuration.configuration import Migrations
 from kvedge.resources.types.core import Pod
@@ -23,8 +24,7 @@ _STARTED: Final = frozenset({"Scheduling", "Scheduled", "PreparingTarget", "Targ
 KEPT: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A migration in the queue; `source` is the node that its guest leaves."""
 
     migration: VirtualMachineInstanceMigration

@@ -6,8 +6,9 @@ Made by `migration_loop`, read and answered by `migration_plan`, done by `migrat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+from msgspec import Struct, field
 
 from kvedge.kube.events import EventType
 from kvedge.resources.configuration.support_containers import Support
@@ -28,8 +29,7 @@ WAITING: Final = "migrationWaiting"
 HANDED_OVER: Final = frozenset({"PreparingTarget", "TargetReady", "Running"})
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """An event of the migration."""
 
     type: EventType
@@ -37,96 +37,81 @@ class Told:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTarget:
+class CreateTarget(Struct, frozen=True):
     """Make the Pod that the guest comes to."""
 
 
-@dataclass(frozen=True, slots=True)
-class CreateAttachments:
+class CreateAttachments(Struct, frozen=True):
     """Hold the claims of hotplugged volumes on the target's node."""
 
     pods: tuple[Pod, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmFree:
+class ConfirmFree(Struct, frozen=True):
     """Ask the server whether the migration is not handed over, before the actions after it: a cache may be behind."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteTarget:
+class DeleteTarget(Struct, frozen=True):
     """End the Pod that no guest comes to, once the server confirms that the migration is not handed over."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteEnded:
+class DeleteEnded(Struct, frozen=True):
     """Take away a Pod that has ended, and that was kept for its logs."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class HandOver:
+class HandOver(Struct, frozen=True):
     """Tell both handlers, by one write of the VMI; the configuration is added to `state`."""
 
     state: MigrationState
     target: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class SendAway:
+class SendAway(Struct, frozen=True):
     """Have the guest leave for another box, by one write of the VMI; its VM is held before."""
 
     state: MigrationState
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeclareLost:
+class DeclareLost(Struct, frozen=True):
     """A user has said that the guest runs nowhere: it has left, and the other box is lost for good."""
 
 
-@dataclass(frozen=True, slots=True)
-class FreeVm:
+class FreeVm(Struct, frozen=True):
     """The guest stays, or is lost: its VM may start again here."""
 
 
-@dataclass(frozen=True, slots=True)
-class HaltVm:
+class HaltVm(Struct, frozen=True):
     """The guest is another box's: its VM is halted here, and says where it went."""
 
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class RequestAbort:
+class RequestAbort(Struct, frozen=True):
     """Ask the source's handler to keep the guest."""
 
 
-@dataclass(frozen=True, slots=True)
-class PatchStatus:
+class PatchStatus(Struct, frozen=True):
     """Write the migration's status down, against the version that was planned on."""
 
     status: VirtualMachineInstanceMigrationStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """Take the finalizer off."""
 
 
-@dataclass(frozen=True, slots=True)
-class DropState:
+class DropState(Struct, frozen=True):
     """Take away a claim with the state of TPM and firmware that counts no more, unless the server still has a use."""
 
     claim: PersistentVolumeClaim
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteMigration:
+class DeleteMigration(Struct, frozen=True):
     """Delete the migration itself: its VMI is gone, or newer ones are kept."""
 
 
@@ -149,8 +134,7 @@ MigrationAction: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationPlan:
+class MigrationPlan(Struct, frozen=True):
     """Actions in order, what is told once they are done, and in how many seconds to look again."""
 
     actions: tuple[MigrationAction, ...] = ()
@@ -158,8 +142,7 @@ class MigrationPlan:
     again_after: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationView:
+class MigrationView(Struct, frozen=True):
     """What is seen.
 
     Attributes:

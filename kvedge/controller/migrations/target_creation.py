@@ -7,10 +7,10 @@ and is made only when the server has both objects as they were planned on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.condition_rules import without_conditions
@@ -52,8 +52,7 @@ from kvedge.runtime.clock import Clock
 _FILLING_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationSources:
+class MigrationSources(Struct, frozen=True):
     """The informers, writers and settings that the loop works with."""
 
     client: KubeClient

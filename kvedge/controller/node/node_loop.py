@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.node.node_plan import UNRESPONSIVE, NodeState, node_state, plan_node
 from kvedge.kube.errors import NotFound
@@ -30,8 +31,7 @@ log = logging.getLogger(__name__)
 _BLIND_SECONDS: Final = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSources:
+class NodeSources(Struct, frozen=True):
     """The informer and writers that the loop works with."""
 
     client: KubeClient

@@ -11,8 +11,9 @@ that Medik8s has reset is as good as that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import SCHEDULABLE
@@ -25,8 +26,7 @@ UNRESPONSIVE: Final = "NodeUnresponsive"
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeState:
+class NodeState(Struct, frozen=True):
     """What the VMIs of a node must know of it."""
 
     name: str
@@ -47,8 +47,7 @@ class NodeState:
         return self.out_of_service or self.is_fenced
 
 
-@dataclass(frozen=True, slots=True)
-class NodePlan:
+class NodePlan(Struct, frozen=True):
     """A merge patch for the version that was read, an event's message, and when to look again."""
 
     patch: JsonObject | None = None

@@ -5,8 +5,9 @@ Made by pool_plan.py, carried out by pool_writes.py. Touches nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.controller_revision import ControllerRevision
@@ -14,21 +15,18 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
-@dataclass(frozen=True, slots=True)
-class KeepRevision:
+class KeepRevision(Struct, frozen=True):
     """Have the pool's spec of this generation written down."""
 
 
-@dataclass(frozen=True, slots=True)
-class CreateVm:
+class CreateVm(Struct, frozen=True):
     """Make the VM of a number, of a revision."""
 
     number: int
     revision: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteVm:
+class DeleteVm(Struct, frozen=True):
     """End a VM; with `keeps` its DataVolumes stay for the next one of its number."""
 
     vm: VirtualMachine
@@ -36,46 +34,40 @@ class DeleteVm:
     why: Literal["scale", "heal", "update"] = "scale"
 
 
-@dataclass(frozen=True, slots=True)
-class LetGo:
+class LetGo(Struct, frozen=True):
     """Take our finalizer from a VM that is being deleted, its DataVolumes first where they stay."""
 
     vm: VirtualMachine
     keeps: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Detach:
+class Detach(Struct, frozen=True):
     """Own a VM no more whose labels do not match any more."""
 
     vm: VirtualMachine
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateVm:
+class UpdateVm(Struct, frozen=True):
     """Bring a VM to the pool's template; `before` is the one that it was made of, as far as it is known."""
 
     vm: VirtualMachine
     before: JsonObject | None
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(Struct, frozen=True):
     """End a VMI, so that its VM starts another one."""
 
     vmi: VirtualMachineInstance
 
 
-@dataclass(frozen=True, slots=True)
-class Relabel:
+class Relabel(Struct, frozen=True):
     """Have a VMI say that it is of the newer revision: nothing of its template has changed."""
 
     vmi: VirtualMachineInstance
     revision: str
 
 
-@dataclass(frozen=True, slots=True)
-class Prune:
+class Prune(Struct, frozen=True):
     """Take a revision away that nobody has any more."""
 
     revision: ControllerRevision
@@ -84,8 +76,7 @@ class Prune:
 PoolAction: TypeAlias = KeepRevision | CreateVm | DeleteVm | LetGo | Detach | UpdateVm | Restart | Relabel | Prune
 
 
-@dataclass(frozen=True, slots=True)
-class PoolPlan:
+class PoolPlan(Struct, frozen=True):
     """Actions in order, and in how many seconds to look again when nothing changes."""
 
     actions: tuple[PoolAction, ...] = ()

@@ -7,8 +7,10 @@ names of VMs keep a controller that saw too little from making one twice.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.pools.pool_actions import CreateVm, KeepRevision, PoolAction
@@ -46,8 +48,7 @@ _IN_THE_WAY_SECONDS: Final = 2.0
 _FINALIZED: Final = "vms-with-the-finalizer-of-pools"
 
 
-@dataclass(frozen=True, slots=True)
-class PoolSources:
+class PoolSources(Struct, frozen=True):
     """The informers and writers that the loop works with."""
 
     client: KubeClient

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.controller.pools.pool_actions import (
     CreateVm,
@@ -61,8 +62,7 @@ _FAILING: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PoolView:
+class PoolView(Struct, frozen=True):
     """A pool, the VMs of its namespace that it owns, their own VMIs by name, and its revisions by name."""
 
     pool: VirtualMachinePool

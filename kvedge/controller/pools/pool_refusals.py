@@ -5,7 +5,7 @@ Used by the pool's loop. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from kvedge.controller.pools.pool_actions import (
     CreateVm,
@@ -22,8 +22,7 @@ from kvedge.controller.pools.pool_actions import (
 from kvedge.controller.pools.pool_status import PRUNING, SCALE_IN, SCALE_OUT, UPDATE
 
 
-@dataclass(slots=True)
-class Refusals:
+class Refusals(Struct):
     """Those of one pass over a pool; others of its VMs do not wait for the VMs that are refused."""
 
     # The reason and the message.

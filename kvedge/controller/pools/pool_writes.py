@@ -6,7 +6,8 @@ Used by the pool's loop. Writes to the API server; the answer of each write goes
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kvedge.controller.pools.pool_actions import (
     CreateVm,
@@ -42,8 +43,7 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
-@dataclass(frozen=True, slots=True)
-class PoolWrites:
+class PoolWrites(Struct, frozen=True):
     """The client, and the caches that hear of what it wrote."""
 
     client: KubeClient

@@ -8,9 +8,10 @@ is asked for before the next count; VMIs have names that a second try finds take
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.replicas.replica_plan import (
@@ -58,8 +59,7 @@ _ORPHANS: Final = "orphans-of-namespace"
 _SETS: Final = "sets-of-namespace"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaSources:
+class ReplicaSources(Struct, frozen=True):
     """The informers and writers that the loop works with."""
 
     client: KubeClient

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.scaling_selector import find_selector_fault
 from kvedge.resources.codec import JsonObject, encode
@@ -28,8 +29,7 @@ MOST_AT_ONCE: Final = 250
 _TERMINATING: Final = "PodTerminating"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaView:
+class ReplicaView(Struct, frozen=True):
     """A set and what is seen of its VMIs.
 
     Attributes:
@@ -61,24 +61,21 @@ class ReplicaView:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Adopt:
+class Adopt(Struct, frozen=True):
     """Become the owner of a VMI that has none, once the server has confirmed that the set exists and stays."""
 
     vmi: VirtualMachineInstance
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """Own a VMI no more whose labels do not match any more."""
 
     vmi: VirtualMachineInstance
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaPlan:
+class ReplicaPlan(Struct, frozen=True):
     """What is to be made and deleted, in this order; `goes_on` when there is more than may be done at one go."""
 
     create: tuple[VirtualMachineInstance, ...] = ()

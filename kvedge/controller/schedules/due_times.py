@@ -6,9 +6,10 @@ after whatever was missed, while the box was off, one is due and not many.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from kvedge.resources.values.cron_schedule import due_after
 from kvedge.runtime.clock import parse_rfc3339
@@ -35,8 +36,7 @@ class Times(Protocol):
         """The round that begins now, which was due then or later."""
 
 
-@dataclass(frozen=True, slots=True)
-class Every:
+class Every(Struct, frozen=True):
     """Again after so long; the first one at once."""
 
     step: timedelta
@@ -55,8 +55,7 @@ class Every:
         return Turn(due + behind * self.step, due + (behind + 1) * self.step, behind)
 
 
-@dataclass(frozen=True, slots=True)
-class Cron:
+class Cron(Struct, frozen=True):
     """At the times of a cron expression."""
 
     expression: str

@@ -5,8 +5,10 @@ Run by the controller role. Reads informers, asks :func:`plan_schedule`, and has
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.schedules.schedule_plan import ScheduleView, next_name, plan_schedule
@@ -32,8 +34,7 @@ _OF_VM: Final = "schedules-of-vm"
 _OF_SCHEDULE: Final = "snapshots-of-schedule"
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotUsers:
+class SnapshotUsers(Struct, frozen=True):
     """What works with snapshots besides restores: one of theirs must not go."""
 
     clones: Informer[VirtualMachineClone]

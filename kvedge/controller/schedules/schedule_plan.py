@@ -7,11 +7,11 @@ most one is under way, and after whatever was missed one is taken, not many.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.controller.kubevirt.condition_rules import with_condition
 from kvedge.controller.schedules.due_times import Every, anchor
@@ -37,8 +37,7 @@ _LONGEST: Final = 1000
 _WELL: Final = ("True", "Scheduled", "")
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleView:
+class ScheduleView(Struct, frozen=True):
     """One schedule, its VM, and the snapshots that it has taken.
 
     `in_use` are names of snapshots that a restore or a clone works with. `stranger` says that something else has the

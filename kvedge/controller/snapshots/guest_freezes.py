@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.snapshots.snapshot_actions import Freeze, Thaw
 from kvedge.controller.snapshots.snapshot_view import FreezeCall
@@ -34,8 +35,7 @@ _FREEZE_SECONDS: Final = 45.0
 _THAW_SECONDS: Final = 15.0
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     """A guest that is asked; `thaw_for` is set when a thaw ends the call: the UID of a snapshot that waits for it."""
 
     order: Freeze | Thaw

@@ -7,8 +7,9 @@ Made by these plans, done by `snapshot_writes`. Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Pod
@@ -73,15 +74,13 @@ About: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(Struct, frozen=True):
     """Make an object."""
 
     item: Made
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(Struct, frozen=True):
     """Change an object by a merge patch of the version that was read."""
 
     item: Written
@@ -89,23 +88,20 @@ class Patch:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PatchByOperations:
+class PatchByOperations(Struct, frozen=True):
     """Change an object by JSON patch operations, all or none."""
 
     item: VirtualMachine
     operations: Sequence[JsonObject]
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     """End an object, if it is still that one."""
 
     item: Deleted
 
 
-@dataclass(frozen=True, slots=True)
-class Freeze:
+class Freeze(Struct, frozen=True):
     """Begin to have a guest's file systems frozen by its agent, for the snapshot of this UID: what comes of it is seen
     by later plans. They thaw by themselves after so many seconds.
     """
@@ -115,8 +111,7 @@ class Freeze:
     snapshot: str
 
 
-@dataclass(frozen=True, slots=True)
-class Thaw:
+class Thaw(Struct, frozen=True):
     """Begin to have them thawed, for the snapshot of this UID, or have it done as soon as a freeze that goes on has
     ended: that it is done is seen by later plans.
 
@@ -130,8 +125,7 @@ class Thaw:
 SnapshotAction: TypeAlias = Create | Patch | PatchByOperations | Delete | Freeze | Thaw
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """An event of the object that the plan is about."""
 
     type: Literal["Normal", "Warning"]
@@ -139,8 +133,7 @@ class Told:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotPlan:
+class SnapshotPlan(Struct, frozen=True):
     """Actions in order, what is told once they are done, and when to look again."""
 
     actions: tuple[SnapshotAction, ...] = ()

@@ -8,8 +8,9 @@ their own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.snapshots.content_plan import claim_names, copy_names
@@ -59,8 +60,7 @@ _LOCKED_BY: Final = "vms-by-snapshot"
 _BY_CLAIM: Final = "pods-by-claim"
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotSources:
+class SnapshotSources(Struct, frozen=True):
     """The informers and writers that both loops work with; `pods` and `attachments` are launchers and theirs.
 
     Most clusters' storage drivers take no snapshots: the kind of `driver_snapshots` may come later, or never.

@@ -6,8 +6,9 @@ Filled in by the loops. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.data_volumes import DataVolume
@@ -22,16 +23,14 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
-@dataclass(frozen=True, slots=True)
-class DriverClasses:
+class DriverClasses(Struct, frozen=True):
     """By the claim's name, the VolumeSnapshotClass of its driver; `doubts` say of others why none can be chosen."""
 
     by_claim: Mapping[str, str] = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class FreezeCall:
+class FreezeCall(Struct, frozen=True):
     """What has become of asking a guest's agent to freeze: since when it is asked, when that ended, and what failed.
 
     `is_own` is false while it goes on for another snapshot, or for nobody any more. `is_thawed`: it was thawed for this
@@ -45,8 +44,7 @@ class FreezeCall:
     is_thawed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotView:
+class SnapshotView(Struct, frozen=True):
     """One snapshot and what it is taken of.
 
     `claims` are those of the VM's volumes and of the copies, `copies` the DataVolumes that fill the latter, both by
@@ -74,8 +72,7 @@ class SnapshotView:
     freeze: FreezeCall | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreView:
+class RestoreView(Struct, frozen=True):
     """One restore, the snapshot, and the VM that it goes into.
 
     `volumes` are the DataVolumes of the names that the restored claims get; `claims` are those of the copies, and

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct
 
 from kvedge.controller.snapshots.guest_freezes import GuestFreezes
 from kvedge.controller.snapshots.snapshot_actions import (
@@ -63,8 +64,7 @@ S = TypeVar(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PassLimits:
+class PassLimits(Struct, frozen=True):
     """How many plans one pass may make, and in how many seconds another one follows: after a refusal, and at the least.
 
     `refused` is None where a plan says itself what follows on a refusal.

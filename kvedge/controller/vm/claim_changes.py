@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
 from kvedge.resources.disks.disk_sizes import choose_grown_bytes
@@ -35,8 +36,7 @@ _TO_DEVICE: Final = "DestinationIsDevice"
 WAITS: Final = frozenset({NOT_FOUND, NOT_FILLED, IN_USE, TOO_SMALL, BUSY, _NO_NODE, _TO_DEVICE})
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimSights:
+class ClaimSights(Struct, frozen=True):
     """What is known of the claims that a VM's template gives its volumes: those that there are, by name, with the
     copies that statuses keep of them; who else names one, by its name; and whether there is no node but the guest's,
     or its user wants it to stay.
@@ -54,23 +54,20 @@ class ClaimSights:
         return self.is_alone or self.stays
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """The guest cannot take the data along: the VM needs a restart, which takes the new claims as they are."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
+class Waits(Struct, frozen=True):
     """Nothing is begun yet; `reason` and `text` are the VMI's condition VolumesChange."""
 
     reason: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+class _View(Struct, frozen=True):
     vm: VirtualMachine
     vmi: VirtualMachineInstance
     wanted: Mapping[str, Volume]

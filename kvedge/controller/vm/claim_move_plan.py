@@ -7,11 +7,12 @@ them, and says so until a run is known that uses what the template names, or the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kvedge.controller.kubevirt.condition_rules import with_condition, without_conditions
 from kvedge.controller.vm.claim_changes import (
@@ -56,8 +57,7 @@ _RECOVERY: Final = (
 _LOOK_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimMove:
+class ClaimMove(Struct, frozen=True):
     """What becomes of exchanged claims.
 
     `recorded` is what the VM's status says of them; `is_blocked` that no run may start with them; `body` a merge patch

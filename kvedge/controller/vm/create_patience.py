@@ -9,13 +9,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kvedge.kube.reconcile_loop import backoff
 
 
-@dataclass(slots=True)
-class _Refusals:
+class _Refusals(Struct):
     generation: int
     count: int
     not_before: float

@@ -7,8 +7,9 @@ the VM from starting: its data would be lost, or written by two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.data_volume_names import ALLOW_ADOPTION, KEPT_FOR_POOL
@@ -25,20 +26,17 @@ UNAUTHORIZED: Final = "UnauthorizedDataVolumeCreate"
 _OTHER_NAME: Final = "give the VM's another name in spec.dataVolumeTemplates"
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Struct, frozen=True):
     """The VM takes it as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Adopt:
+class Adopt(Struct, frozen=True):
     """Its pool has kept it for the VM, which owns it from here on."""
 
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class Blocked:
+class Blocked(Struct, frozen=True):
     """The VM does not start with it."""
 
     why: str

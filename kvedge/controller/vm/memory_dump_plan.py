@@ -8,10 +8,10 @@ has begun.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
 
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.hotplug_places import DUMP_COMPLETED, DUMP_FAILED, DUMP_IN_PROGRESS
@@ -38,8 +38,7 @@ _ENDED_EARLY: Final = "the guest ended before its memory was written; start the 
 _QUIET_REASONS: Final = frozenset({"", "SuccessfulCreate", "PVCNotReady", "VolumeMountedToPod"})
 
 
-@dataclass(frozen=True, slots=True)
-class DumpPlan:
+class DumpPlan(Struct, frozen=True):
     """The request as it is to be, merge patches of the VM and of its run, and the annotation that the claim is to get.
 
     Empty patches and a None for the annotation change nothing.

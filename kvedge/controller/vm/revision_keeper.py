@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vm.vm_actions import KeepRevision
@@ -20,8 +21,7 @@ from kvedge.resources.types.vm import VirtualMachine
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """A revision that is there; the UID is empty for one that a controller before us has made."""
 
     name: str

@@ -6,9 +6,10 @@ Called by the VM's plan. Pure. One function per strategy, as KubeVirt's users kn
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from kvedge.controller.vm.start_failure_rules import seconds_until_retry
 from kvedge.resources.moves.crossing import WAIT_AS_RECEIVER
@@ -18,8 +19,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 START_REQUEST: Final = StateChangeRequest(action="Start")
 
 
-@dataclass(frozen=True, slots=True)
-class RunState:
+class RunState(Struct, frozen=True):
     """What the decision rests on: the VM's own VMI, what was asked for, what failed, and what was decided before."""
 
     strategy: str
@@ -30,8 +30,7 @@ class RunState:
     now: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class RunDecision:
+class RunDecision(Struct, frozen=True):
     """`become-always` rewrites the VM's spec; `wait_seconds` counts for `wait`, `paused` for `start`."""
 
     verdict: Literal["nothing", "start", "stop", "wait", "become-always"]

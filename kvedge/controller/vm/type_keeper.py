@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vm.typed_vm import UNTYPED, TypeConflict, TypedVm, make_typed, types_for
@@ -49,16 +49,14 @@ class _NotKept(Exception):
     """A copy cannot be made, for good; the text is for the condition."""
 
 
-@dataclass(frozen=True, slots=True)
-class TypeSettings:
+class TypeSettings(Struct, frozen=True):
     """What of the configuration counts here."""
 
     reference_policy: str = REFERENCE
     default_interface: str = "bridge"
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """What a VM was with its types, and of which state of it that was said."""
 
     generation: int

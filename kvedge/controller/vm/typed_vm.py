@@ -6,10 +6,10 @@ Made by the keeper of types, read by the VM's plan. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
 
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.instancetypes.application import VmTypes, apply_types
@@ -26,8 +26,7 @@ class TypeConflict(ValueError):
     """The VM says what its instance type says, too; the text is KubeVirt's."""
 
 
-@dataclass(frozen=True, slots=True)
-class TypedVm:
+class TypedVm(Struct, frozen=True):
     """The template that counts; None for a VM that names no types, whose own does.
 
     With a failure nobody knows what the VM is: it does not start, and nothing is said of the run that it has.

@@ -6,9 +6,10 @@ Made by `vm_plan`, done by `vm_loop` and its helpers. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from kvedge.controller.vm.claim_changes import ClaimSights
 from kvedge.resources.codec import JsonObject
@@ -17,67 +18,58 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
-@dataclass(frozen=True, slots=True)
-class PatchVm:
+class PatchVm(Struct, frozen=True):
     """Change the VM itself; `body` is a merge patch for the version that was read."""
 
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class PutBack:
+class PutBack(Struct, frozen=True):
     """Have the VM name the claims again that have its data; `body` is a merge patch for the version that was read."""
 
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class PatchVmStatus:
+class PatchVmStatus(Struct, frozen=True):
     """Change the VM's status; `body` is a merge patch for the version that was read."""
 
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class CreateVmi:
+class CreateVmi(Struct, frozen=True):
     """Start a run."""
 
     vmi: VirtualMachineInstance
 
 
-@dataclass(frozen=True, slots=True)
-class KeepRevision:
+class KeepRevision(Struct, frozen=True):
     """Keep the spec that the run started from, and drop the one of this name from the run before; "" for none."""
 
     revision: ControllerRevision
     superseded: str
 
 
-@dataclass(frozen=True, slots=True)
-class PatchVmi:
+class PatchVmi(Struct, frozen=True):
     """Change finalizers, owners or exchanged claims of a VMI, in the version that was read."""
 
     vmi: VirtualMachineInstance
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class AdoptVmi:
+class AdoptVmi(Struct, frozen=True):
     """Become the owner of a VMI without one, once the server has confirmed that the VM exists and stays."""
 
     vmi: VirtualMachineInstance
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteVmi:
+class DeleteVmi(Struct, frozen=True):
     """End a run, gracefully."""
 
     vmi: VirtualMachineInstance
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotateClaim:
+class AnnotateClaim(Struct, frozen=True):
     """Say of a claim which dump of the guest's memory is in it."""
 
     claim: PersistentVolumeClaim
@@ -99,8 +91,7 @@ class Live(Enum):
     MACHINE = "MachineMarksError"
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeRun:
+class ChangeRun(Struct, frozen=True):
     """Carry a change of the VM to its run, in the version that was read."""
 
     vmi: VirtualMachineInstance
@@ -108,8 +99,7 @@ class ChangeRun:
     what: Live = Live.VOLUMES
 
 
-@dataclass(frozen=True, slots=True)
-class NoteMachine:
+class NoteMachine(Struct, frozen=True):
     """Have the VM say with which machine its guest runs; `body` is a merge patch for the version that was read."""
 
     body: JsonObject
@@ -130,8 +120,7 @@ VmAction: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
+class Rollout(Struct, frozen=True):
     """Whether changes of the template reach the running guest, by how much CPUs are allocated more than once, whether
     there is one node, and whether guests that wait for another Pod are migrated to one.
 
@@ -148,8 +137,7 @@ class Rollout:
     is_said: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Hotplug:
+class Hotplug(Struct, frozen=True):
     """Whether changed volumes reach the running guest, and the messages of refusals that wait for another try.
 
     `plugins` are the network binding plugins whose NICs reach it, `claims` what is known of claims that volumes get,
@@ -165,8 +153,7 @@ class Hotplug:
     rollout: Rollout = Rollout()
 
 
-@dataclass(frozen=True, slots=True)
-class VmPlan:
+class VmPlan(Struct, frozen=True):
     """Actions in order, and in how many seconds to look again when nothing changes."""
 
     actions: tuple[VmAction, ...] = ()

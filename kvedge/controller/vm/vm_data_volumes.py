@@ -6,8 +6,9 @@ Called by vm_loop.py. Reads an informer, writes DataVolumes and events.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vm.data_volume_states import FAILED_IMPORT, find_named_data_volumes, tell_failures
@@ -33,8 +34,7 @@ from kvedge.resources.types.vm import VirtualMachine
 _INDEX: Final = "data-volume"
 
 
-@dataclass(frozen=True, slots=True)
-class Making:
+class Making(Struct, frozen=True):
     """Whether a DataVolume is not there yet, and is to be tried again; why the VM does not start with one, or ""."""
 
     unmade: bool = False

@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.controller.vm.claim_changes import named_claims
 from kvedge.controller.vm.claim_sights import ClaimWatch
@@ -69,8 +71,7 @@ _UNMADE_SECONDS: Final = 10.0
 _UNTYPED_SECONDS: Final = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class VmSources:
+class VmSources(Struct, frozen=True):
     """The informers and writers that the loop works with."""
 
     client: KubeClient

@@ -8,9 +8,10 @@ dies in between neither forgets a failure nor counts it twice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.controller.vm.claim_move_plan import plan_claim_move
 from kvedge.controller.vm.memory_changes import plan_memory

@@ -6,11 +6,11 @@ Called by the VM's plan. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.controller.kubevirt.condition_rules import with_condition, without_conditions
 from kvedge.controller.vm.claim_move_plan import ClaimMove, recovery_condition
@@ -47,8 +47,7 @@ _STARTING_PHASES: Final = frozenset({"", "Pending", "Scheduling", "Scheduled"})
 _RETRYING_STRATEGIES: Final = frozenset({"Always", "RerunOnFailure", "Once"})
 
 
-@dataclass(frozen=True, slots=True)
-class VmView:
+class VmView(Struct, frozen=True):
     """A VM and its own VMI as they will be once the plan's other actions are done."""
 
     vm: VirtualMachine

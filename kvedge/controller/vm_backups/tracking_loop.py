@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.snapshots.snapshot_writes import SnapshotWrites
@@ -31,8 +32,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 _AGAIN_SECONDS: Final = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class TrackingSources:
+class TrackingSources(Struct, frozen=True):
     """What the loop works with."""
 
     client: KubeClient

@@ -7,8 +7,9 @@ worker, so that of two backups of a VM one sees that the other goes first.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.snapshots.snapshot_writes import PassLimits, SnapshotWrites
@@ -36,8 +37,7 @@ _BY_ORDER: Final = "vmis-by-backup"
 _OF_VM: Final = "backup-trackers-of-vm"
 
 
-@dataclass(frozen=True, slots=True)
-class VmBackupSources:
+class VmBackupSources(Struct, frozen=True):
     """The informers and writers that the loop works with."""
 
     client: KubeClient

@@ -5,7 +5,7 @@ Made by vm_backup_loop.py, judged by `vm_backup_plan`. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup, VirtualMachineBackupTracker
@@ -16,8 +16,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 FINALIZER = "backup.kubevirt.io/vmbackup-protection"
 
 
-@dataclass(frozen=True, slots=True)
-class VmBackupView:
+class VmBackupView(Struct, frozen=True):
     """All that counts for one backup; what is not there is None."""
 
     backup: VirtualMachineBackup

@@ -7,8 +7,10 @@ is mended: a change of the claim brings the plan to look again, and for the VM t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kvedge.controller.local_path_rules import LOCAL_PATH, binding_problem, provisioner_of
 from kvedge.controller.vmi.launcher_pod_status import SYNCHRONIZED
@@ -43,8 +45,7 @@ _POD_SCHEDULED: Final = "PodScheduled"
 _SCHEDULER_RETRIES: Final = "SchedulerError"
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimView:
+class ClaimView(Struct, frozen=True):
     """The claims of a VMI's namespace that it names and that there are, by name, and the VMI that has each of them,
     where that keeps this one from it. `cdi` says what their file systems take; None while that is not known.
     """
@@ -54,8 +55,7 @@ class ClaimView:
     cdi: CdiConfig | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimWait:
+class ClaimWait(Struct, frozen=True):
     """Why no launcher is started yet: the VMI's condition Synchronized, what its user is warned of once, and
     PodScheduled where KubeVirt sets that as well; and in how many seconds to look again when no claim changes.
 
@@ -151,8 +151,7 @@ def conflicts(vmi: VirtualMachineInstance, other: VirtualMachineInstance, claim:
     return not both_read and not (ours.shares and theirs.shares)
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
+class _Use(Struct, frozen=True):
     writes: bool
     shares: bool
 

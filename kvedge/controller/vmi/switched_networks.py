@@ -7,10 +7,10 @@ tells the guest's launcher when the NIC is there, so that it has the guest ask f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import SWITCHED_NETWORKS, SWITCHES_NETWORKS
@@ -26,8 +26,7 @@ from kvedge.resources.types.pod_networks import (
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
+class Elsewhere(Struct, frozen=True):
     """The interfaces that are on another network, with the one where they are to be; `follows`: the Pod's NICs are
     taken there."""
 

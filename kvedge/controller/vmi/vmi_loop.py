@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.controller.fencing.local_disks import find_local_claim
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig

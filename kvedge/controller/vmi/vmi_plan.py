@@ -7,10 +7,10 @@ loss of the Pod, and the finalizer. How a run ends is decided in `vmi_end_plan`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.condition_rules import with_condition

@@ -7,11 +7,11 @@ controller keeps to the conditions that it alone can know from the Pod.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
 
 from kvedge.controller.kubevirt.condition_rules import with_condition, without_conditions
 from kvedge.controller.node.node_plan import NodeState
@@ -46,8 +46,7 @@ _UNTIL: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """What else goes into the status: memory overhead in bytes, the node, why the phase is what it is, what failed,
     the claims that the VMI uses, and why the Pod is not scheduled when there is none that could say it.
     """

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Protocol
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
@@ -87,8 +87,7 @@ class NoFences:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class VmiSources:
+class VmiSources(Struct, frozen=True):
     """The informers and writers that the loop works with; `cdi_config` is None while it is not known."""
 
     client: KubeClient

@@ -6,10 +6,10 @@ Made by `vmi_loop`, read and answered by `vmi_plan` and `vmi_end_plan`, done by 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec import Struct, field
 
 from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vmi.claim_rules import ClaimView
@@ -32,45 +32,39 @@ OUR_PHASES: Final = frozenset({"", "Pending", "Scheduling"})
 _EVENT_REASONS: Final = frozenset({NODE_NOT_READY, POD_GONE})
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePod:
+class CreatePod(Struct, frozen=True):
     """Start the launcher; the loop does so only if the server still has the VMI as it was read."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class CreateClaim:
+class CreateClaim(Struct, frozen=True):
     """Make the claim that keeps the VM's own state."""
 
     claim: PersistentVolumeClaim
 
 
-@dataclass(frozen=True, slots=True)
-class PatchVmi:
+class PatchVmi(Struct, frozen=True):
     """Change the VMI; `body` is a merge patch for the version that was read."""
 
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class PatchPodStatus:
+class PatchPodStatus(Struct, frozen=True):
     """Set the Pod's readiness gate; `body` is a strategic merge patch."""
 
     pod: Pod
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class PatchPod:
+class PatchPod(Struct, frozen=True):
     """Change the launcher's Pod itself; `body` is a merge patch for the version that was read."""
 
     pod: Pod
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class ResizePod:
+class ResizePod(Struct, frozen=True):
     """Give the launcher's Pod another size while it runs; `body` is a strategic merge patch.
 
     `keeping_memory` is given to a server that lowers no memory limit; None where `body` lowers none.
@@ -81,22 +75,19 @@ class ResizePod:
     keeping_memory: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeletePod:
+class DeletePod(Struct, frozen=True):
     """End a launcher: it gets SIGTERM and the Pod's grace period."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetPod:
+class ForgetPod(Struct, frozen=True):
     """Take a launcher's Pod off the API, with those of its hotplugged volumes: its node has ended what ran in it."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmPodLost:
+class ConfirmPodLost(Struct, frozen=True):
     """Ask the server for the Pods of this VMI before the actions after it: a cache may be behind.
 
     `known` are the UIDs of the Pods that were planned with.
@@ -110,8 +101,7 @@ VmiAction: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class VmiPlan:
+class VmiPlan(Struct, frozen=True):
     """Actions in order, what a user should be told, and in how many seconds to look again when nothing changes."""
 
     actions: tuple[VmiAction, ...] = ()
@@ -119,8 +109,7 @@ class VmiPlan:
     again_after: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class VmiView:
+class VmiView(Struct, frozen=True):
     """What the controller sees of one VMI."""
 
     vmi: VirtualMachineInstance

@@ -6,7 +6,8 @@ Made by `workload_loop`. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kvedge.controller.guest_moves import Guest, Wait
 from kvedge.resources.configuration.configuration import WorkloadUpdates
@@ -14,8 +15,7 @@ from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """What holds now: the KubeVirt object's words, this release, and the versions of all nodes' handlers."""
 
     updates: WorkloadUpdates
@@ -34,16 +34,14 @@ class Rules:
         return sorted(node for node, version in self.versions.items() if version != self.version)
 
 
-@dataclass(frozen=True, slots=True)
-class Evictions:
+class Evictions(Struct, frozen=True):
     """What was evicted: in how many seconds the next batch may go, and when each VMI was tried last, by its UID."""
 
     next_batch: float = 0.0
     tried: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Struct, frozen=True):
     """Migrations of so many VMIs in a row have failed; one is tried again in `seconds`, at the moment `until`."""
 
     vmis: int
@@ -52,16 +50,14 @@ class Pause:
     until: str
 
 
-@dataclass(frozen=True, slots=True)
-class Abort:
+class Abort(Struct, frozen=True):
     """A migration whose change was withdrawn."""
 
     vmi: VirtualMachineInstance
     migration: VirtualMachineInstanceMigration
 
 
-@dataclass(frozen=True, slots=True)
-class Outdated:
+class Outdated(Struct, frozen=True):
     """The guests in launchers of another release, by what can be done about each."""
 
     # Free, and can move.
@@ -78,8 +74,7 @@ class Outdated:
         return len(self.ready) + len(self.moving) + len(self.waiting) + len(self.stuck)
 
 
-@dataclass(frozen=True, slots=True)
-class UpdatePlan:
+class UpdatePlan(Struct, frozen=True):
     """What to do now; `again_after` is in how many seconds to look again when nothing changes."""
 
     move: tuple[VirtualMachineInstance, ...] = ()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from kvedge.controller.guest_moves import Guest, Wait
 from kvedge.controller.late_work import LateWork
@@ -54,8 +55,7 @@ _GATHER_SECONDS: Final = 0.5
 _FOR: Final = "automated workload update"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadSources:
+class WorkloadSources(Struct, frozen=True):
     """The informers and writers that the loop works with, and what holds now."""
 
     client: KubeClient

@@ -6,13 +6,13 @@ Read by `sysfs_reading`, judged by `offer_plan`. Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kvedge.resources.host_devices.passed_devices import DeviceKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PciFunction:
+class PciFunction(Struct, frozen=True, kw_only=True):
     """A function of a card; `group` is its IOMMU group, empty without an IOMMU, `has_node` that VFIO offers it."""
 
     address: str
@@ -30,8 +30,7 @@ class PciFunction:
         return self.device_class.startswith("06")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MediatedDevice:
+class MediatedDevice(Struct, frozen=True, kw_only=True):
     """A part of a card that its driver gives away."""
 
     uuid: str
@@ -40,8 +39,7 @@ class MediatedDevice:
     has_node: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsbDevice:
+class UsbDevice(Struct, frozen=True, kw_only=True):
     """A device in a port; its number is another one after each time that it is plugged in."""
 
     port: str
@@ -64,8 +62,7 @@ class UsbDevice:
         return f"{self.bus}:{self.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDevices:
+class NodeDevices(Struct, frozen=True):
     """All of a node's, by address, UUID and port."""
 
     pci: Sequence[PciFunction] = ()
@@ -73,8 +70,7 @@ class NodeDevices:
     usb: Sequence[UsbDevice] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(Struct, frozen=True, kw_only=True):
     """One device of a resource, as a device plugin offers it; of USB it may be several devices.
 
     `members` are the devices by address, UUID or port, `addresses` what the launcher is told, `nodes` what its Pod

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.handler.devices.device_facts import NodeDevices
 from kvedge.resources.host_devices.passed_devices import VARIABLES, DeviceKind, addresses_variable, device_counts
@@ -20,8 +21,7 @@ _MOST: Final = 256
 _LONGEST: Final = 80
 
 
-@dataclass(frozen=True, slots=True)
-class HeldDevices:
+class HeldDevices(Struct, frozen=True):
     """What one VMI has: devices by address, UUID or port, and their IOMMU groups."""
 
     vmi: str

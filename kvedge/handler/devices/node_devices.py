@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.handler.devices.device_facts import NodeDevices, Offer
 from kvedge.handler.devices.device_reports import device_reports
@@ -34,8 +35,7 @@ _LOOK_SECONDS: Final = 2.0
 _IDLE_SECONDS: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     devices: NodeDevices
     offers: tuple[Offer, ...]
 

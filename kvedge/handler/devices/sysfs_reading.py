@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.handler.devices.device_facts import MediatedDevice, NodeDevices, PciFunction, UsbDevice
 from kvedge.resources.values.pci_addresses import is_pci_address

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.disks.hotplug_places import is_block
 from kvedge.resources.disks.moved_places import moved_place
@@ -46,8 +47,7 @@ class Goal(Enum):
     RETURN = "name the old claims in the VMI again, as QEMU did not exchange the disks"
 
 
-@dataclass(frozen=True, slots=True)
-class DiskMovePlan:
+class DiskMovePlan(Struct, frozen=True):
     """`move` is the launcher's id of it, `disks` are those to copy; `again` is when to look again, in seconds."""
 
     goal: Goal = Goal.NOTHING

@@ -7,11 +7,11 @@ the launcher; keeps nothing.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import grpc
 import msgspec
+from msgspec import Struct
 
 from kvedge.handler.disk_move.disk_move_plan import LOOK_SECONDS, DiskMovePlan, Goal, plan_disk_move
 from kvedge.handler.launchers.domain_outcome import ALIVE
@@ -68,8 +68,7 @@ class DiskMoveOutcome(NamedTuple):
     trouble: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskMoveSteps:
+class DiskMoveSteps(Struct, frozen=True):
     """All guests of this node whose disks move."""
 
     client: KubeClient

@@ -13,8 +13,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.handler.fencing.fence_plan import (
     Order,
@@ -42,8 +44,7 @@ _FENCED: Final = "FencedItself"
 _REFUSED: Final = "FencingRefused"
 
 
-@dataclass(frozen=True, slots=True)
-class FenceTools:
+class FenceTools(Struct, frozen=True):
     """What the keeper works with."""
 
     door: LeaseDoor

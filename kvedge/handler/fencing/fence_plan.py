@@ -6,8 +6,10 @@ Called by the fence service. Pure. The arithmetic and its proof are in `resource
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import Enum
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kvedge.resources.node_loss.fence_terms import FenceTerms
 from kvedge.resources.node_loss.node_lease import MOST_PROMISED, NodeFence
@@ -23,8 +25,7 @@ class Order(Enum):
     KILL = "kill"
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(Struct, frozen=True):
     """What this node has promised; kept in a record that a handler which starts anew finds."""
 
     boot_id: str = ""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.handler.fencing.fence_keeper import FenceKeeper, FenceTools
 from kvedge.handler.fencing.guest_killer import kill_left
@@ -34,8 +35,7 @@ _COMPONENT: Final = "virt-handler"
 _STOP_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class FenceConfig:
+class FenceConfig(Struct, frozen=True):
     """The settings of one node's fencer."""
 
     kubeconfig: Path

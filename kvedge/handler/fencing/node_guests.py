@@ -6,8 +6,9 @@ Used by the fence keeper. Has informers of its own, so that nothing that holds u
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
@@ -19,8 +20,7 @@ from kvedge.resources.types.kubevirt import KubeVirt
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """What the API asks of this node: terms, None where it is not to fence itself; guests that are to be ended, with
     their Pods; and all VMIs that are on it.
     """

@@ -6,10 +6,10 @@ claims by `hotplug_volumes`. Keeps nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import grpc
+from msgspec import Struct
 
 from kvedge.handler.guest.copy_plan import (
     NOT_LOOKED,
@@ -37,8 +37,7 @@ _NEVER: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CopyPass:
+class CopyPass(Struct, frozen=True):
     """Copies of the disks of all guests of this node."""
 
     connections: LauncherConnections

@@ -7,10 +7,11 @@ stands in the VMI until the word is taken back.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.resources.disks.claim_places import STATE_VOLUME
@@ -50,8 +51,7 @@ class CopyStep(Enum):
     ACCEPT = "say in the claims that their copies are whole"
 
 
-@dataclass(frozen=True, slots=True)
-class CopyPlan:
+class CopyPlan(Struct, frozen=True):
     """The step, of which copy, and the status if that succeeds; None: nobody asks for a copy."""
 
     step: CopyStep = CopyStep.NOTHING
@@ -59,8 +59,7 @@ class CopyPlan:
     status: BackupStatus | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CopyOutcome:
+class CopyOutcome(Struct, frozen=True):
     """`looked`: the launcher was asked, and `status` is what the VMI is to say; `again`: when to try again."""
 
     looked: bool = False

@@ -10,10 +10,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.handler.guest.nic_binding import bind_nic, is_ready_made, passt_message, unbind_nic
 from kvedge.handler.guest.tap_nodes import keep_tap_nodes
@@ -45,8 +46,7 @@ _RESOLV_CONF: Final = "etc/resolv.conf"
 Place = tuple[int, Interface, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Resolver:
+class Resolver(Struct, frozen=True):
     """What a resolv.conf says."""
 
     nameservers: tuple[str, ...] = ()
@@ -59,8 +59,7 @@ class Resolver:
         return bool(self.nameservers or self.ipv6_nameservers)
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedNic:
+class PreparedNic(Struct, frozen=True):
     """One interface: for the launcher, for the VMI's status, and what the user should know of it, in sentences."""
 
     message: GuestInterface

@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.handler.guest.guest_network import hold_network
 from kvedge.handler.held_process import HeldProcess
@@ -47,8 +48,7 @@ Reader = Callable[[str, str], NetworkAttachmentDefinition]
 Release = Callable[[tuple[int, Interface]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class LanJoining:
+class LanJoining(Struct, frozen=True):
     """Of all launchers of this node; `read` is None where others join them."""
 
     read: Reader | None = None

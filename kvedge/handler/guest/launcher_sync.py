@@ -8,10 +8,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Final
 
 import grpc
+from msgspec import Struct, field
 
 from kvedge.handler.guest.function_nics import function_nics
 from kvedge.handler.guest.guest_network import GuestNetwork, PreparedNic
@@ -50,8 +50,7 @@ _SYNC_SECONDS: Final = 60.0
 _HOOK_SLOTS: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class LauncherSync:
+class LauncherSync(Struct, frozen=True):
     """Syncs of all launchers of this node."""
 
     vmis: Informer[VirtualMachineInstance]

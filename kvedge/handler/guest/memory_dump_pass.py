@@ -7,10 +7,10 @@ say the VMI and the launcher.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from typing import Final
 
 import grpc
+from msgspec import Struct, field
 
 from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
@@ -32,16 +32,14 @@ _NEVER: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DumpsSeen:
+class DumpsSeen(Struct, frozen=True):
     """The dumps that are over, and what keeps others from beginning or ending, by volume."""
 
     outcomes: dict[str, DumpOutcome] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryDumpPass:
+class MemoryDumpPass(Struct, frozen=True):
     """The dumps of all VMIs of this node."""
 
     connections: LauncherConnections

@@ -7,8 +7,9 @@ side's steps apply; these are in `kvedge/handler/migration`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from kvedge.handler.launchers.launcher_connections import Key
 from kvedge.handler.launchers.sync_plan import LauncherView
@@ -41,8 +42,7 @@ class Mobility(NamedTuple):
     crossing_address: Callable[[], str] = str
 
 
-@dataclass(frozen=True, slots=True)
-class MovingGuests:
+class MovingGuests(Struct, frozen=True):
     """All of one node."""
 
     coming: Informer[VirtualMachineInstance]

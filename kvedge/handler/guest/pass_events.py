@@ -6,10 +6,10 @@ Used by the sync loop and its parts. Writes events and the handler's log.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Final
 
 import grpc
+from msgspec import Struct
 
 from kvedge.handler.guest.disk_errors import tell_disk_errors
 from kvedge.handler.guest.pass_memory import PassMemory
@@ -36,8 +36,7 @@ _LONGEST_NOTE: Final = 600
 _NEVER: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED})
 
 
-@dataclass(frozen=True, slots=True)
-class PassEvents:
+class PassEvents(Struct, frozen=True):
     """The events of all VMIs of this node."""
 
     recorder: EventRecorder

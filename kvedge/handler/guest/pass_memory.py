@@ -7,7 +7,8 @@ begins anew.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kvedge.handler.guest.guest_network import Resolver
 from kvedge.handler.guest.nic_plan import ToldNics
@@ -18,8 +19,7 @@ from kvedge.network.insight.cut_off import NicSeen
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
-@dataclass(slots=True)
-class PassMemory:
+class PassMemory(Struct):
     """The memory of one VMI; times are on the monotonic clock."""
 
     uid: str

@@ -7,10 +7,12 @@ is in `sync_plan` and `vmi_status`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.handler.disk_move.disk_move_steps import DiskMoveSteps
 from kvedge.handler.guest.copy_pass import CopyPass

@@ -9,11 +9,11 @@ through untouched.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
 
 from kvedge.handler.guest.copy_plan import NOT_LOOKED, CopyOutcome
 from kvedge.handler.guest.disk_errors import describe_disk_errors
@@ -91,8 +91,7 @@ NIC_HOTPLUG_FAILED: Final = "HotplugInterfacesNotSynchronized"
 NETWORK_CUT_OFF: Final = "NetworkCutOff"
 
 
-@dataclass(frozen=True, slots=True)
-class GuestNic:
+class GuestNic(Struct, frozen=True):
     """What the handler gave to one interface of the VMI."""
 
     name: str
@@ -107,16 +106,14 @@ class GuestNic:
     is_translated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SyncFailure:
+class SyncFailure(Struct, frozen=True):
     """Why the VMI could not be brought to what it should be, in words for the user."""
 
     reason: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """What the handler saw of one VMI."""
 
     phase: Phase

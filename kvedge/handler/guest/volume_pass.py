@@ -5,8 +5,10 @@ Used by the sync loop. Moves volumes by `hotplug_volumes`; `hotplug_plan` decide
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.handler.guest.pass_events import PassEvents
 from kvedge.handler.guest.pass_memory import PassMemory
@@ -28,8 +30,7 @@ VOLUME_SECONDS: Final = 1.0
 _WAITS: Final = "HotplugVolumesNotReady"
 
 
-@dataclass(frozen=True, slots=True)
-class VolumePass:
+class VolumePass(Struct, frozen=True):
     """Hotplugged volumes of all VMIs of this node."""
 
     connections: LauncherConnections

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.handler.launchers.launcher_socket import NotThere, Unexpected, hold_open_beneath
 from kvedge.resources.names import SERIAL_SOCKET
@@ -24,8 +25,7 @@ _ROUNDS: Final = 3
 Identity = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class LogRequest:
+class LogRequest(Struct, frozen=True):
     """Which part: the last `tail_bytes`; with `previous` only what was moved out of the current file."""
 
     tail_bytes: int = MOST_BYTES

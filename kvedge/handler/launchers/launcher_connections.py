@@ -15,13 +15,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import grpc
 import grpc.aio
+from msgspec import Struct, field
 
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.launchers.launcher_socket import (
@@ -90,8 +90,7 @@ def _choose_error(cancelled: asyncio.CancelledError) -> BaseException:
     return cancelled if task is not None and task.cancelling() else _not_connected_error()
 
 
-@dataclass(slots=True)
-class _Connection:
+class _Connection(Struct):
     key: Key
     vmi_uid: str
     pod_uid: str

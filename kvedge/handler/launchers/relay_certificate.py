@@ -12,8 +12,9 @@ from __future__ import annotations
 import base64
 import re
 import threading
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -48,8 +49,7 @@ _LONGEST_NODE: Final = 100
 _AUTHORITY_SECONDS: Final = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Pending:
+class _Pending(Struct, frozen=True):
     """A request that nobody has decided yet, and the key that it is for."""
 
     name: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.handler.launchers.crossing_listener import CrossingListener
 from kvedge.handler.launchers.migration_listener import MigrationListener
@@ -36,8 +37,7 @@ _ROUND_SECONDS: Final = 60.0
 _PATIENCE_SECONDS: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class RelayConfig:
+class RelayConfig(Struct, frozen=True):
     """`listen` is host:port, port 0 takes a free one; `advertise` the host that the api role connects to."""
 
     node: str

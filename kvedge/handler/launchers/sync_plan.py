@@ -6,8 +6,9 @@ loop looks again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from kvedge.handler.launchers.domain_outcome import ALIVE, ENDED, phase_of
 from kvedge.resources.phases import Phase
@@ -41,8 +42,7 @@ class Step(Enum):
     FORGET = "drop what is remembered of this VMI"
 
 
-@dataclass(frozen=True, slots=True)
-class LauncherView:
+class LauncherView(Struct, frozen=True):
     """What is known of a launcher at one moment."""
 
     connected: bool = False
@@ -63,8 +63,7 @@ class LauncherView:
     signalled_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SyncPlan:
+class SyncPlan(Struct, frozen=True):
     """Steps in order, the phase to record, and when to look again without an event."""
 
     steps: tuple[Step, ...] = ()

@@ -6,8 +6,9 @@ Read by the relay of what came with a call. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.relay_protocol import VSOCK_PORT, VSOCK_TLS
 from kvedge.resources.values.whole_numbers import whole_number
@@ -20,8 +21,7 @@ class BadVsockRequest(ValueError):
     """A query that asks for no port; the text is for the caller."""
 
 
-@dataclass(frozen=True, slots=True)
-class VsockRequest:
+class VsockRequest(Struct, frozen=True):
     """A port, and whether TLS is spoken there."""
 
     port: int

@@ -14,11 +14,11 @@ import logging
 import ssl
 import threading
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import aiohttp
 import msgspec
+from msgspec import Struct
 
 from kvedge.handler.launchers.launcher_connections import Key
 from kvedge.handler.pod_errors import PodNotReady
@@ -58,8 +58,7 @@ class Credential(NamedTuple):
     node: str
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     """What is known of one migration's conversation; `asked_at` and `read_at` are on the monotonic clock."""
 
     credential: Credential | None = None

@@ -6,8 +6,9 @@ its line. What this box and the other one know of each other goes through here a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.handler.launchers.launcher_connections import Key
 from kvedge.handler.migration.crossing_line import REPEAT_SECONDS, Credential, CrossingLine
@@ -22,8 +23,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 _LATER_SECONDS: Final = 5.0
 
 
-@dataclass(slots=True)
-class CrossingSource:
+class CrossingSource(Struct):
     """All guests that leave one node for other boxes."""
 
     line: CrossingLine

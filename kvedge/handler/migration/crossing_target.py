@@ -6,7 +6,7 @@ the relay talks to the desk.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from kvedge.handler.launchers.launcher_connections import Key
 from kvedge.handler.migration.crossing_desk import CrossingDesk
@@ -17,8 +17,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock
 
 
-@dataclass(slots=True)
-class CrossingTarget:
+class CrossingTarget(Struct):
     """All guests that come to one node from other boxes."""
 
     desk: CrossingDesk

@@ -12,11 +12,11 @@ import logging
 import os
 import ssl
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import aiohttp
+from msgspec import Struct, field
 
 from kvedge.handler.launchers.launcher_socket import NotThere, Unexpected, volume_directory
 from kvedge.handler.migration.incoming_channels import MOST_CONNECTIONS, PUBLIC
@@ -47,8 +47,7 @@ class LeavingGuest(NamedTuple):
     tls: ssl.SSLContext | None = None
 
 
-@dataclass(slots=True)
-class _Opened:
+class _Opened(Struct):
     guest: LeavingGuest
     servers: list[asyncio.Server] = field(default_factory=list)
     connections: set[asyncio.Task[None]] = field(default_factory=set)

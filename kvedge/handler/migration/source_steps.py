@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import grpc
+from msgspec import Struct, field
 
 from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
@@ -63,8 +63,7 @@ class SourceOutcome(NamedTuple):
     again: float | None = None
 
 
-@dataclass(slots=True)
-class _Memory:
+class _Memory(Struct):
     """What this handler knows of one migration besides the VMI; times are on the monotonic clock."""
 
     uid: str
@@ -79,8 +78,7 @@ class _Memory:
     untold: bool = False
 
 
-@dataclass(slots=True)
-class SourceSteps:
+class SourceSteps(Struct):
     """All guests that are to leave this node."""
 
     client: KubeClient

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import grpc
+from msgspec import Struct, field
 
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.launcher_remains import runs_here
@@ -75,8 +75,7 @@ class PodOfGuest(NamedTuple):
     forget: Callable[[str], None]
 
 
-@dataclass(slots=True)
-class _Memory:
+class _Memory(Struct):
     """What this handler knows of one guest that comes besides the VMI; times are on the monotonic clock."""
 
     vmi_uid: str
@@ -88,8 +87,7 @@ class _Memory:
     told: set[str] = field(default_factory=set)
 
 
-@dataclass(slots=True)
-class TargetSteps:
+class TargetSteps(Struct):
     """All guests that are to come to this node."""
 
     client: KubeClient

@@ -16,10 +16,11 @@ import logging
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.handler.held_process import HeldProcess, Identity, identify_directory, identity_of
 from kvedge.handler.launchers.launcher_socket import volume_directory
@@ -47,8 +48,7 @@ _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY
 _HARMLESS: Final = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class _Handed:
+class _Handed(Struct, frozen=True):
     """One image that the launcher does not have yet, and the volume that it shares with the image's container."""
 
     tree: ImageTree

@@ -12,9 +12,10 @@ import logging
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.pod_errors import PodNotReady
@@ -40,8 +41,7 @@ DEVICE_NUMBERS: Final[Mapping[str, int]] = {
 NUMBERED_BY_HOST: Final = ("sev",)
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceClaims:
+class DeviceClaims(Struct, frozen=True):
     """The devices that a launcher may have; which it has is seen in its Pod."""
 
     numbers: Mapping[str, int] = field(default_factory=lambda: DEVICE_NUMBERS)

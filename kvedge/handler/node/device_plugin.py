@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.handler.node.device_nodes import make_launcher_node
 from kvedge.handler.node.plugin_service import PluginService
@@ -22,8 +23,7 @@ _SEV: Final = "/dev/sev"
 _VSOCK: Final = "/dev/vhost-vsock"
 
 
-@dataclass(frozen=True, slots=True)
-class SharedDevice:
+class SharedDevice(Struct, frozen=True):
     """One device node that any number of Pods may get."""
 
     resource: str

@@ -14,11 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from concurrent import futures
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import grpc
+from msgspec import Struct
 
 from kvedge.handler.node.device_plugin import DevicePlugin, SharedDevice
 from kvedge.handler.node.plugin_service import PluginService
@@ -46,8 +46,7 @@ _THREADS: Final = 4
 Identity = tuple[int, int, int]
 
 
-@dataclass(slots=True)
-class _Served:
+class _Served(Struct):
     """One plugin and what became of it."""
 
     plugin: PluginService[Any]

@@ -14,11 +14,11 @@ import selectors
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_whole
@@ -34,8 +34,7 @@ _CPU_SECONDS: Final = 1.5
 _EMULATORS: Final = {"x86_64": "qemu-system-x86_64", "aarch64": "qemu-system-aarch64"}
 
 
-@dataclass(frozen=True, slots=True)
-class Accelerator:
+class Accelerator(Struct, frozen=True):
     """What guests of this node run on, and why."""
 
     emulation: bool

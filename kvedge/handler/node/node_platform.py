@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.handler.node.capability_seed import ProbeError, ensure_seed
 from kvedge.handler.node.kvm_check import Accelerator
@@ -32,8 +32,7 @@ _RETRY_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class OwnAccelerator:
+class OwnAccelerator(Struct, frozen=True):
     """What the node itself has for guests, and whether its operator has said so."""
 
     accelerator: Accelerator

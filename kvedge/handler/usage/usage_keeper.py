@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.handler.launchers.launcher_connections import Key
 from kvedge.handler.launchers.node_stats import Look
@@ -29,8 +30,7 @@ WRITE_SECONDS: Final = 300.0
 _EARLIEST: Final = 1_767_225_600.0
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(Struct):
     ring: UsageRing
     # At the latest look, and when that was, on a clock that never goes back.
     stats: GuestStats | None = None

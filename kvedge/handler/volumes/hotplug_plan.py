@@ -8,11 +8,11 @@ in the way.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
 
 from kvedge.handler.volumes.memory_dump_plan import DUMP_PHASES, DumpOutcome, dump_entry, find_written
 from kvedge.handler.volumes.move_words import describe_move
@@ -51,8 +51,7 @@ _DUMP_COMES: Final = frozenset({ATTACHED_TO_NODE, MOUNTED})
 _BEFORE_MOUNT: Final = frozenset({"Pending", "Bound", ATTACHED_TO_NODE})
 
 
-@dataclass(frozen=True, slots=True)
-class HotplugSeen:
+class HotplugSeen(Struct, frozen=True):
     """What there is of hotplugged volumes in the launcher's Pod: the present ones, and what is in the way, by name."""
 
     present: frozenset[str] = frozenset()
@@ -63,8 +62,7 @@ class HotplugSeen:
     dumps: Mapping[str, DumpOutcome] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class HandOver:
+class HandOver(Struct, frozen=True):
     """One volume to hand over, from the attachment Pod of this UID; `dump_bytes` of a dump, 0 for a disk."""
 
     name: str
@@ -258,8 +256,7 @@ def hotplug_troubles(status: DomainStatus | None, seen: HotplugSeen | None) -> d
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class StartGate:
+class StartGate(Struct, frozen=True):
     """Whether a guest may start; `message` says what it waits for, once that is worth telling."""
 
     is_open: bool

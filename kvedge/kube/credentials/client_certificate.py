@@ -6,9 +6,10 @@ after a refusal. Pure. X.509 is imported only then: most clients are never refus
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 _END: Final = b"-----END CERTIFICATE-----"
@@ -17,8 +18,7 @@ _HANDLER: Final = "kvedge:handler:"
 _OURS: Final = "kvedge:"
 
 
-@dataclass(frozen=True, slots=True)
-class ShownCertificate:
+class ShownCertificate(Struct, frozen=True):
     """A client's certificate as PEM, without its key, and the file that it is in."""
 
     pem: bytes

@@ -11,11 +11,13 @@ import functools
 import os
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.request import getproxies
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.kube.credentials.client_certificate import ShownCertificate
 from kvedge.kube.credentials.credential_files import FileState, is_changed, read_file_state, states
@@ -34,8 +36,7 @@ from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault, current_
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError, file_keys, read_kubeconfig
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """The files that a connection was made from, as they were just before they were read, and what else it may need
     anew: a certificate that a program gave.
     """
@@ -58,8 +59,7 @@ class Source:
         return self.read()
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Struct, frozen=True):
     """One server: its address, one TLS context for all sockets, and what proves who we are.
 
     `proxy` and `server_name` (the name in the server's certificate) are empty where there is none. `certificate` is the

@@ -11,10 +11,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.kube.credentials.renewed_token import Token
 from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault, list_of, map_of, text_of
@@ -29,8 +30,7 @@ _SECONDS: Final = 60.0
 _OF_CLUSTER: Final = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(Struct, frozen=True):
     """What a program has answered: a token, a certificate with its key, or both."""
 
     token: str = ""

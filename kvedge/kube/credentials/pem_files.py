@@ -12,17 +12,17 @@ import contextlib
 import os
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from kvedge.kube.credentials.client_certificate import ShownCertificate, leaf_of
 from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault, text_of
 
 
-@dataclass(frozen=True, slots=True)
-class Renewal:
+class Renewal(Struct, frozen=True):
     """A client's certificate comes from a program; `due` is when to ask for the next one, None for never."""
 
     due: datetime | None

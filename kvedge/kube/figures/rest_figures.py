@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from kvedge.kube.figures.histogram import Histogram
 from kvedge.resources.usage.role_stats import CallStats, LatencyStats
@@ -27,8 +28,7 @@ _OTHER: Final = "<other>"
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
-@dataclass(frozen=True, slots=True)
-class What:
+class What(Struct, frozen=True):
     """What a call asks for."""
 
     resource: str

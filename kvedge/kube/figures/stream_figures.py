@@ -11,9 +11,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from kvedge.resources.usage.role_stats import StreamStats
 
@@ -27,8 +28,7 @@ class _Guest(NamedTuple):
     uid: str
 
 
-@dataclass(slots=True)
-class _Streams:
+class _Streams(Struct):
     # Kinds that were open once stay here with 0.
     open: Counter[str] = field(default_factory=Counter)
     ended: int = 0

@@ -7,10 +7,10 @@ the embedded API, which keeps certificates that are good. Pure. A kubeconfig of 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError, parse_kubeconfig
 
@@ -22,8 +22,7 @@ class NotOursError(Exception):
     """kvedge has not made this kubeconfig; the text says what shows it."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnKubeconfig:
+class OwnKubeconfig(Struct, frozen=True):
     """What is in it: `certificate` and `key` are PEM, and not checked yet.
 
     `user` is what the file calls the user, `cluster` its entry for the cluster; an empty `namespace` is not written.

@@ -7,8 +7,9 @@ touched, and one of ours that left its Secret leaves the guest, also when that h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from kvedge.resources.access_credentials import AgentCredential, read_public_keys
 
@@ -26,8 +27,7 @@ class CredentialUnusable(Exception):
     """A Secret does not hold what it should; the text names it, and nothing of its content."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """By user: the password, and the lines of authorized_keys, each with the mark."""
 
     passwords: Mapping[str, str] = field(default_factory=dict)

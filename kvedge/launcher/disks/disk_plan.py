@@ -6,8 +6,10 @@ Called by `disks`. Pure: paths and sizes only, no file is looked at.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.launcher.launcher_errors import BadRequest, ClaimUnusable
 from kvedge.launcher.launcher_options import LauncherOptions
@@ -33,8 +35,7 @@ MEBIBYTE: Final = 1 << 20
 SECTOR: Final = 512
 
 
-@dataclass(frozen=True, slots=True)
-class OverlayPlan:
+class OverlayPlan(Struct, frozen=True):
     """A copy-on-write layer over the disk in an image that is mounted at `tree`; `inner` is the disk's path in it."""
 
     volume: str
@@ -44,8 +45,7 @@ class OverlayPlan:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class EmptyDiskPlan:
+class EmptyDiskPlan(Struct, frozen=True):
     """A new qcow2 of `size` bytes, made once."""
 
     volume: str
@@ -53,8 +53,7 @@ class EmptyDiskPlan:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class CloudInitPlan:
+class CloudInitPlan(Struct, frozen=True):
     """An ISO from a volume's documents; `secrets` are directories of mounted Secrets whose keys may be asked for.
 
     `ssh_keys` are directories whose every file is a public key for the guest's user.
@@ -66,8 +65,7 @@ class CloudInitPlan:
     ssh_keys: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimPlan:
+class ClaimPlan(Struct, frozen=True, kw_only=True):
     """The disk on a claim or of a hostDisk: a file in the file system at `directory`, or the device node at `path` when
     `block`.
 
@@ -105,16 +103,14 @@ class ClaimPlan:
         return self.host_file or IMAGE_FILE
 
 
-@dataclass(frozen=True, slots=True)
-class EphemeralPlan:
+class EphemeralPlan(Struct, frozen=True):
     """A layer of this Pod's own at `path` over the disk on a claim, which is only read."""
 
     base: ClaimPlan
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigDiskPlan:
+class ConfigDiskPlan(Struct, frozen=True, kw_only=True):
     """An ISO from the files at `directory`, labelled `label`; `private` files are the guest's root's."""
 
     volume: str
@@ -126,8 +122,7 @@ class ConfigDiskPlan:
     needs_answer_file: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsDiskPlan:
+class MetricsDiskPlan(Struct, frozen=True):
     """The disk by which the guest reads metrics of its host."""
 
     volume: str

@@ -10,8 +10,9 @@ import os
 import platform
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.launcher.disks.acpi_tables import find_acpi_tables
 from kvedge.launcher.disks.disks import prepare_kernel, prepare_volumes

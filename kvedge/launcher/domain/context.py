@@ -7,8 +7,9 @@ that QEMU sees, inside the launcher's Pod. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Literal
+
+from msgspec import Struct, field
 
 from kvedge.launcher.domain.host_cpus import HostCpus
 
@@ -23,8 +24,7 @@ OLDEST_LIBVIRT = 9_000_000
 BALLOON_STATS_SECONDS: Final = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskSource:
+class DiskSource(Struct, frozen=True, kw_only=True):
     """One prepared volume.
 
     `format` is always stated: QEMU must never guess it from a header that a guest may have written. `backing` is the
@@ -52,8 +52,7 @@ class DiskSource:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InterfaceTarget:
+class InterfaceTarget(Struct, frozen=True, kw_only=True):
     """One tap that the handler has made: `mtu` 0 leaves the MTU to QEMU, `queues` above 1 needs a multi-queue tap.
 
     Without a tap the NIC is one that passt speaks for.
@@ -65,16 +64,14 @@ class InterfaceTarget:
     queues: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassedDevice:
+class PassedDevice(Struct, frozen=True, kw_only=True):
     """A device of the node: the address of a PCI function, the UUID of a mediated device, or `bus:device` of USB."""
 
     kind: DeviceKind
     address: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Smbios:
+class Smbios(Struct, frozen=True, kw_only=True):
     """The cluster's words in the guest's SMBIOS tables."""
 
     family: str = "KubeVirt"
@@ -84,8 +81,7 @@ class Smbios:
     sku: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OvmfFiles:
+class OvmfFiles(Struct, frozen=True, kw_only=True):
     """UEFI firmware: its code, the template of its variables, and where the VM's own variables live.
 
     `secure` says that the code was built with secure boot, which needs SMM; the template may hold the keys. `rom` is
@@ -99,16 +95,14 @@ class OvmfFiles:
     rom: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelFiles:
+class KernelFiles(Struct, frozen=True, kw_only=True):
     """A kernel to boot directly, taken out of the kernel-boot image; either may be missing."""
 
     kernel: str | None = None
     initrd: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DomainContext:
+class DomainContext(Struct, frozen=True, kw_only=True):
     """What the node adds to a VMI; see the module."""
 
     architecture: Architecture

@@ -6,8 +6,9 @@ Used by disk_xml before it writes a disk. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from kvedge.launcher.domain.context import DiskSource
 from kvedge.launcher.domain.conversion_error import ConversionError
@@ -23,8 +24,7 @@ _BUSES: Final[dict[Device, tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DiskFacts:
+class DiskFacts(Struct, frozen=True):
     """A disk, what kind of device it is, on which bus, its volume (None: an empty drive), and its path in the VMI."""
 
     disk: Disk

@@ -6,11 +6,11 @@ Filled by the reader of the launcher; read by the plan of pins. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True, slots=True)
-class HostCell:
+class HostCell(Struct, frozen=True):
     """A NUMA cell: its cores, each with those of its threads that the Pod has, and how far other cells are."""
 
     number: int
@@ -18,8 +18,7 @@ class HostCell:
     distances: Mapping[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class HostCpus:
+class HostCpus(Struct, frozen=True):
     """Cells in their order; `online` is how many CPUs the whole node has."""
 
     cells: tuple[HostCell, ...] = ()

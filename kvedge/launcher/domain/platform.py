@@ -5,8 +5,9 @@ Used by the elements of the domain, and by whoever looks for the firmware before
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from kvedge.launcher.domain.context import Architecture
 from kvedge.launcher.domain.conversion_error import ConversionError
@@ -22,8 +23,7 @@ _BOOTLOADER: Final = "spec.domain.firmware.bootloader"
 _ARM_BOOTLOADER: Final = Bootloader(efi=Efi(secure_boot=False))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
+class Platform(Struct, frozen=True, kw_only=True):
     """`pcie` says that devices sit behind PCIe root ports; `virtio` is the model that virtio devices get.
 
     `encryption` is how the guest's memory is encrypted, if it is: its virtio devices ask the guest for each page then.

@@ -5,9 +5,10 @@ Made by `domain_reading`, read by `domain_plan` and `domain_view`. Touches nothi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 
 class Life(Enum):
@@ -105,8 +106,7 @@ class VcpuPlace(NamedTuple):
     may_use: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DomainLook:
+class DomainLook(Struct, frozen=True, kw_only=True):
     """All that is shown of the domain to people: `id` is 0 when it does not run, `document` has no secrets,
     `qemu` is 0 when its version is not known.
     """
@@ -122,8 +122,7 @@ class DomainLook:
     qemu: int
 
 
-@dataclass(frozen=True, slots=True)
-class DiskSize:
+class DiskSize(Struct, frozen=True):
     """A disk of the running domain: its target, its size for the guest, and that of the device below it (0: a file)."""
 
     target: str
@@ -143,8 +142,7 @@ class MemoryFacts(NamedTuple):
     plugged: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DomainFacts:
+class DomainFacts(Struct, frozen=True, kw_only=True):
     """One look at the domain: `pid` is QEMU's, 0 when there is none."""
 
     uuid: str

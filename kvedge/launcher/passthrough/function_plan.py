@@ -8,8 +8,9 @@ that anybody promises, so that it decides only where one interface and one funct
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.resources.types.sriov_networks import NetworkDevice, devices_variables
@@ -17,8 +18,7 @@ from kvedge.resources.types.sriov_networks import NetworkDevice, devices_variabl
 _MOST_SHOWN: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class WantedFunction:
+class WantedFunction(Struct, frozen=True):
     """An interface that is a function: its name, its path in the VMI, and the resource of its network, if known."""
 
     name: str

@@ -5,16 +5,16 @@ Called by `functions` before libvirt is asked, whose words name neither the inte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.launcher.launcher_errors import DeviceUnusable
 
 VFIO_DRIVER: Final = "vfio-pci"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionFacts:
+class FunctionFacts(Struct, frozen=True, kw_only=True):
     """What the launcher finds of a PCI function: `group` is its IOMMU group, `has_node` that the Pod has the group's
     device, `is_usable` that this user may open it, and `has_vfio` that VFIO's own device is there."""
 

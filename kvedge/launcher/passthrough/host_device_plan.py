@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kvedge.launcher.domain.context import PassedDevice
 from kvedge.launcher.launcher_errors import BadRequest
@@ -17,8 +18,7 @@ from kvedge.resources.types.devices import Gpu, HostDevice
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
-@dataclass(frozen=True, slots=True)
-class WantedDevice:
+class WantedDevice(Struct, frozen=True):
     """An entry of a VMI: its key in the context, its path, and its resource or the driver of its claim."""
 
     key: str

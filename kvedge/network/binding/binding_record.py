@@ -7,7 +7,6 @@ go on.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
@@ -22,7 +21,7 @@ def write_record(path: Path, record: Record) -> None:
     """Puts the record on disk under its final name only when it is complete there. Raises NetworkError."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_durably(path, json.dumps(asdict(record)).encode(), mode=0o644)
+        write_durably(path, json.dumps(msgspec.to_builtins(record)).encode(), mode=0o644)
     except OSError as error:
         raise NetworkError("cannot write the network record", subject=str(path), errno=error.errno or 0) from error
 

@@ -6,9 +6,11 @@ Pure values, shared by the plan, the record's file and the door.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address, ip_interface
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import PROTO_KERNEL, Address, Link, Route
@@ -26,8 +28,7 @@ LARGEST_TAP_MTU: Final = 65521
 MOST_INTERFACES: Final = 99
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True):
     """What the objects of one guest NIC are called, and the address at which DHCP is served."""
 
     pod: str
@@ -72,8 +73,7 @@ def names_for(pod_interface: str, index: int) -> Names:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """What the Pod's NIC was before kvedge touched it. `netns` tells for which namespace that holds."""
 
     netns: str
@@ -122,8 +122,7 @@ def is_link_local(address: str) -> bool:
     return ":" in address and IPv6Address(address).is_link_local
 
 
-@dataclass(frozen=True, kw_only=True)
-class Seen:
+class Seen(Struct, frozen=True, kw_only=True):
     """The namespace as it is. `sysctls` holds the settings that `sysctls_to_read` names, where they exist."""
 
     links: tuple[Link, ...]

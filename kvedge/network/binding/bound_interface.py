@@ -6,9 +6,11 @@ Pure. Made by `bridge_binding` from the record of how the CNI left the Pod; read
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from ipaddress import ip_interface
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU, Names, Record
 from kvedge.network.binding.bridge_binding_plan import bridge_mac
@@ -19,8 +21,7 @@ DEFAULT_ROUTE: Final = "0.0.0.0/0"
 DEFAULT_IPV6_ROUTE: Final = "::/0"
 
 
-@dataclass(frozen=True, kw_only=True)
-class GuestIpv6:
+class GuestIpv6(Struct, frozen=True, kw_only=True):
     """A guest's one IPv6 address, and the gateway (empty: none) that leads everywhere or, if not, to `routes` alone.
 
     `subnet` is empty where the neighbours of the address are not on the link.
@@ -33,8 +34,7 @@ class GuestIpv6:
     routes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoundInterface:
+class BoundInterface(Struct, frozen=True, kw_only=True):
     """What a guest NIC is made of and what its guest is told. Without IPv4 the addresses are empty: no DHCP."""
 
     tap: str

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.network.binding.binding_state import (
     SMALLEST_IPV6_MTU,

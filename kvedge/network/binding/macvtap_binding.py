@@ -11,8 +11,9 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.binding.binding_state import GUARD_PREFIX
 from kvedge.network.binding.macvtap_rules import MACVTAP, guard_of, stale_guards
@@ -27,8 +28,7 @@ from kvedge.runtime.linux.mounts import MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC, MOU
 _HARMLESS: Final = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC
 
 
-@dataclass(frozen=True)
-class TapDevice:
+class TapDevice(Struct, frozen=True):
     """The character device of a macvtap, which is to be /dev/tapINDEX: libvirt looks for it there."""
 
     index: int

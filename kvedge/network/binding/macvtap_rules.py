@@ -8,8 +8,9 @@ sends. They say what a guest's port on a bridge of the host may say, and how man
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.binding.binding_state import GUARD_PREFIX
 from kvedge.network.binding.bridge_binding_plan import (
@@ -48,8 +49,7 @@ _PREFIX: Final = f"{GUARD_PREFIX}{MACVTAP}_"
 _SERVERS, _NONE = "s", "-"
 
 
-@dataclass(frozen=True, kw_only=True)
-class MacvtapMark:
+class MacvtapMark(Struct, frozen=True, kw_only=True):
     """What kvedge writes on a macvtap of its own: the host's NIC, the mode, and whether its guest may be a server."""
 
     nic: str

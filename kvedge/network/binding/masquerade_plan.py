@@ -11,9 +11,10 @@ guest's packets are routed, and leave with the Pod's address.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU, Names, Record, Seen, is_link_local
 from kvedge.network.binding.bridge_binding_plan import IPV6_OF_NEW_LINKS, sysctl_steps, tap_steps
@@ -37,8 +38,7 @@ _ROUTER_LENGTH: Final = 64
 FORWARDING: Final = {4: "ipv4/ip_forward", 6: "ipv6/conf/all/forwarding"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class MasqueradeSeen:
+class MasqueradeSeen(Struct, frozen=True, kw_only=True):
     """The namespace as it is; `tables` are those of ours, of each family, and `whole` those that lack nothing."""
 
     namespace: Seen

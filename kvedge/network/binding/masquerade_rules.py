@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.binding.binding_state import Names
 from kvedge.network.binding.bridge_binding_plan import IPV6_SENDERS
@@ -81,8 +82,7 @@ PORTS: Final = Set("ports", (("inet_proto", 1), ("inet_service", 2)))
 FLOWS: Final = {4: Set("flows4", (("ipv4_addr", 4),), most=16), 6: Set("flows6", (("ipv6_addr", 16),), most=64)}
 
 
-@dataclass(frozen=True)
-class GuestAddress:
+class GuestAddress(Struct, frozen=True):
     """The guest's address of one IP version, its router's, which is the bridge's, and the Pod's of that version."""
 
     version: int
@@ -92,8 +92,7 @@ class GuestAddress:
     pod: str
 
 
-@dataclass(frozen=True)
-class Masquerade:
+class Masquerade(Struct, frozen=True):
     """What is translated. `ports` (protocol, port) and `ranges` (protocol, first, last) are all that reaches the guest,
     or everything when there are none."""
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.dhcp.dhcp_message import LONGEST_LABEL, BadPacket
 
@@ -68,16 +69,14 @@ class Status(enum.IntEnum):
     NOT_ON_LINK = 4
 
 
-@dataclass(frozen=True)
-class Association:
+class Association(Struct, frozen=True):
     """A client's set of addresses (IA_NA): the client's number for it, and the addresses it names."""
 
     number: int
     addresses: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True)
-class Request6:
+class Request6(Struct, frozen=True):
     """A well-formed message of a client on this very link. Identifiers are None when they are absent."""
 
     type: MessageType
@@ -88,8 +87,7 @@ class Request6:
     rapid_commit: bool = False
 
 
-@dataclass(frozen=True)
-class Reply6:
+class Reply6(Struct, frozen=True):
     """An answer, with its options in the order in which they are written."""
 
     type: MessageType

@@ -10,8 +10,9 @@ import errno
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.insight.pcap_message import LONGEST_FRAME, SMALLEST, PcapFile
@@ -32,8 +33,7 @@ class BadCaptureRequest(ValueError):
     """The query makes no sense; the text names the parameter."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureRequest:
+class CaptureRequest(Struct, frozen=True):
     """Which interface (empty: the first), and when it is enough."""
 
     interface: str = ""

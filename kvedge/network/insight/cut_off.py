@@ -7,8 +7,9 @@ it belongs on; of an end that a CNI plugin made, and of uplinks, only an earlier
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.insight.packet_way import uplinks_of
 from kvedge.network.lan.lan_bridges import unfit_bridge
@@ -20,8 +21,7 @@ _BY_ITSELF: Final = "the guest is put back on it within the minute"
 _MOST_NAMED: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class NicSeen:
+class NicSeen(Struct, frozen=True):
     """What one look has found: the bridge that the NIC belongs on, its uplinks, and why the guest is cut off.
 
     `is_gone`: there is no such end on the node. `is_silent`: no uplink had a carrier.

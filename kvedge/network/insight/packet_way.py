@@ -7,8 +7,10 @@ sends; here that is told as what came from the guest and what went to it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kvedge.network.binding.binding_state import Names
 from kvedge.network.binding.macvtap_rules import MACVTAP
@@ -23,8 +25,7 @@ _NO_UPLINK: Final = frozenset({"veth", "tun"})
 _MOST_UPLINKS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Hop:
+class Hop(Struct, frozen=True):
     """One link of the way; a bridge itself counts only what is for its own namespace, which is nothing of the guest."""
 
     where: str

@@ -6,9 +6,10 @@ Called by `lan_config`, by the command line, and by the controller, which reserv
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Final
+
+from msgspec import Struct
 
 # Each guest's reservation stands in an annotation, which has room for a few thousand.
 MOST_ADDRESSES: Final = 1024
@@ -21,8 +22,7 @@ class AddressesError(ValueError):
     """What is written is no range of addresses: the text says why."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LanAddresses:
+class LanAddresses(Struct, frozen=True, kw_only=True):
     """A range of a subnet, both ends included, and the router that guests are told of; empty for none."""
 
     subnet: str

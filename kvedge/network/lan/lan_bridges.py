@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.errors import NetworkError
@@ -23,8 +24,7 @@ from kvedge.network.steps import AddBridge, SetLink, SetSysctl, Step
 _LAN_BRIDGE: Final = "lan-bridge"
 
 
-@dataclass(frozen=True)
-class LanSeen:
+class LanSeen(Struct, frozen=True):
     """The host's links and addresses, whether the ports' table is there, and whether the host has IPv6.
 
     `is_whole`: a table that is there is as this version makes it.

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.lan.lan_addresses import (
@@ -67,8 +68,7 @@ class LanConfigError(ValueError):
         self.is_foreign = key in ("type", "plugins[1]")
 
 
-@dataclass(frozen=True, kw_only=True)
-class LanConfig:
+class LanConfig(Struct, frozen=True, kw_only=True):
     """One network: its bridge on the host, `made` by kvedge or the operator's; VLAN and MTU are 0 where it has none.
 
     `vlan` is that of frames without a tag. Those of `trunk` are carried with their tags.

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.dhcp.dhcp_plan import parse_mac
@@ -49,8 +51,7 @@ _UNSETTLED, _NUMBER = "!", "@"
 _NUMBERS: Final = 10**12
 
 
-@dataclass(frozen=True, kw_only=True)
-class LanPort:
+class LanPort(Struct, frozen=True, kw_only=True):
     """One NIC of one Pod: the Pod's namespace, the NIC's name there, its MAC, and the network that it joins.
 
     `address`, with its prefix, and `gateway` are those that the network gives it; empty for none. `number` is that of

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.network.apply_step import apply_step, pass_over_gone
 from kvedge.network.binding.binding_state import GUARD_PREFIX
@@ -45,8 +47,7 @@ _FILTERED: Final = "bridge/bridge-nf-call-iptables"
 _IPV6: Final = "ipv6/conf/default/disable_ipv6"
 
 
-@dataclass(frozen=True)
-class LanHealth:
+class LanHealth(Struct, frozen=True):
     """What was put back of these networks, which guests are cut off from theirs, and the bridges on which this host
     filters bridged frames as if it forwarded them (`bridge-nf-call-iptables`), as k3s and Docker have it."""
 

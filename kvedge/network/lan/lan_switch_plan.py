@@ -7,8 +7,9 @@ one that is down to where its alias says, so that a switch which is cut short is
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_bridges import LanSeen

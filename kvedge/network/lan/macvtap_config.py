@@ -8,10 +8,10 @@ passes over: in a cluster the NIC stands in its device plugin's configuration. W
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.binding.macvtap_rules import MACVTAP
@@ -22,8 +22,7 @@ BRIDGE, PRIVATE, VEPA = "bridge", "private", "vepa"
 _MODES: Final = (BRIDGE, PRIVATE, VEPA)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MacvtapConfig:
+class MacvtapConfig(Struct, frozen=True, kw_only=True):
     """One network: each guest has a link of its own on `nic`; `mtu` is 0 for the NIC's.
 
     `servers`: its guests may answer DHCP and advertise routers.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.binding.macvtap_rules import MACVTAP, MacvtapMark, mark_of
@@ -28,8 +29,7 @@ from kvedge.runtime.nearest_names import or_nearest
 _KINDS: Final = ("", "veth", "bond", "team", "vlan", "bridge", "dummy")
 
 
-@dataclass(frozen=True, kw_only=True)
-class MacvtapPort:
+class MacvtapPort(Struct, frozen=True, kw_only=True):
     """One such NIC of one Pod: the Pod's namespace, the NIC's name there, its MAC, and the network that it joins."""
 
     netns: str
@@ -44,8 +44,7 @@ class MacvtapPort:
         return MacvtapMark(nic=network.nic, mode=network.mode, servers=network.servers)
 
 
-@dataclass(frozen=True)
-class HostNics:
+class HostNics(Struct, frozen=True):
     """The host's links, and which of them are Wi-Fi."""
 
     links: tuple[Link, ...]

@@ -10,9 +10,9 @@ import asyncio
 import errno
 import socket
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import Struct
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.nfnetlink.nftsocket import (
     NFT_MSG_GETCHAIN,
@@ -52,8 +52,7 @@ MOST_BYTES: Final = 32 << 20
 NOT_SUPPORTED: Final = (errno.EOPNOTSUPP, errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT)
 
 
-@dataclass(frozen=True)
-class ForeignChain:
+class ForeignChain(Struct, frozen=True):
     """A base chain of somebody else, as far as it matters to us: where it is called, what for (`filter`, `nat` …) and
     whether it drops by policy."""
 

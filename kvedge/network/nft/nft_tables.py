@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
 class Family(enum.IntEnum):
@@ -37,8 +38,7 @@ class LinkHook(enum.IntEnum):
     EGRESS = 1
 
 
-@dataclass(frozen=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """One step of a rule: the kernel's name of it and its attributes without prefix (`payload`, {`base`: 1 …})."""
 
     name: str
@@ -52,8 +52,7 @@ Value = int | bytes | str | frozenset[str] | Expression
 Rule = tuple[Expression, ...]
 
 
-@dataclass(frozen=True)
-class Chain:
+class Chain(Struct, frozen=True):
     """A base chain: called at `hook` in order of `priority`; what no rule decides is accepted.
 
     `link` is the one whose frames it sees, for a hook of links. A chain without a hook is called by rules of others
@@ -68,8 +67,7 @@ class Chain:
     link: str = ""
 
 
-@dataclass(frozen=True)
-class Set:
+class Set(Struct, frozen=True):
     """A set of keys, each made of fields: `fields` names nft's data types, in order, and gives each one's bytes.
 
     With `most`, rules add the keys, so many at most; each is forgotten `seconds` after a packet last named it, or, when
@@ -101,8 +99,7 @@ def _length(fields: tuple[tuple[str, int], ...]) -> int:
     return fields[0][1] if len(fields) == 1 else sum(-(-length // 4) * 4 for _, length in fields)
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """A whole table of ours."""
 
     family: Family

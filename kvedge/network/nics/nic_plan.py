@@ -11,8 +11,9 @@ last. The way back is the same in reverse. Connections stay.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.link_types import Link
 from kvedge.network.nics.nic_rules import Carried
@@ -40,8 +41,7 @@ NO_IPV6: Final = "ipv6/disable_ipv6"
 _NIC_BRIDGE: Final = f"{MARK} nic-bridge "
 
 
-@dataclass(frozen=True)
-class NicLinks:
+class NicLinks(Struct, frozen=True):
     """The NIC and its bridge as they are; None for one that is not there. `guests`: the bridge's other ports."""
 
     nic: Link | None

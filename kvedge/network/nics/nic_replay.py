@@ -6,8 +6,10 @@ Called as root by the node agent, at its start and twice a minute.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.nics.nic_change import links_of, make_all, put_back, settings_of
@@ -20,8 +22,7 @@ from kvedge.network.nics.nic_state import NicPhase, NicRecord
 from kvedge.runtime.linux.boot import read_boot_id
 
 
-@dataclass(frozen=True)
-class NicHealth:
+class NicHealth(Struct, frozen=True):
     """What was put right, and what could not be, in words for the operator."""
 
     healed: tuple[str, ...] = ()

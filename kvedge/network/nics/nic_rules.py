@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import Link
@@ -22,8 +23,7 @@ _TAKERS: Final = ("macvlan", "macvtap", "ipvlan", "ipvtap")
 _MOST_NAMES: Final = 3
 
 
-@dataclass(frozen=True)
-class Carried:
+class Carried(Struct, frozen=True):
     """What is on a NIC: what can be moved, and what cannot.
 
     `leases`: addresses that end unless somebody renews them; `peers`: other ends of point-to-point addresses;
@@ -40,16 +40,14 @@ class Carried:
     learns: bool = False
 
 
-@dataclass(frozen=True)
-class NicManager:
+class NicManager(Struct, frozen=True):
     """A program that configures the NIC, and would go on doing so; `remedy` is how it makes the bridge itself."""
 
     name: str
     remedy: str
 
 
-@dataclass(frozen=True)
-class NicHardware:
+class NicHardware(Struct, frozen=True):
     """What kind of NIC it is."""
 
     is_ethernet: bool

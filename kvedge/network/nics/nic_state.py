@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kvedge.network.link_types import MAIN_TABLE, PROTO_STATIC
 
@@ -31,8 +34,7 @@ class NicRecordError(ValueError):
     """A document that is no record of a NIC."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptAddress:
+class KeptAddress(Struct, frozen=True):
     """One address that somebody has configured; `connected`: its subnet is reached by the link."""
 
     address: str
@@ -48,8 +50,7 @@ class KeptAddress:
         return 6 if ":" in self.address else 4
 
 
-@dataclass(frozen=True, slots=True)
-class KeptRoute:
+class KeptRoute(Struct, frozen=True):
     """One unicast route that the kernel has not made by itself."""
 
     destination: str
@@ -68,8 +69,7 @@ class KeptRoute:
         return 6 if ":" in self.destination else 4
 
 
-@dataclass(frozen=True, slots=True)
-class NicRecord:
+class NicRecord(Struct, frozen=True):
     """A NIC, its bridge, and what the NIC carried; `boot` is the boot of the host in which that was seen.
 
     `settings` are those of the kernel for the NIC, by their names behind `ipv4/conf/NIC/` or `ipv6/conf/NIC/`.
@@ -106,7 +106,7 @@ def bridge_of_nic(nic: str) -> str:
 
 def record_text(record: NicRecord) -> str:
     """The document that `parse_record` reads."""
-    return json.dumps(asdict(record), indent=1)
+    return json.dumps(msgspec.to_builtins(record), indent=1)
 
 
 def parse_record(text: str) -> NicRecord:

@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kvedge.network.nics.nic_state import KeptAddress, KeptRoute
 from kvedge.network.steps import Step
 
 
-@dataclass(frozen=True)
-class GiveAddress:
+class GiveAddress(Struct, frozen=True):
     """Gives a link an address with all that was written about it; nothing when it has it."""
 
     link: str
     address: KeptAddress
 
 
-@dataclass(frozen=True)
-class TakeAddress:
+class TakeAddress(Struct, frozen=True):
     """Takes it off; nothing when the link does not have it."""
 
     link: str
     address: KeptAddress
 
 
-@dataclass(frozen=True)
-class LeadRoute:
+class LeadRoute(Struct, frozen=True):
     """Has a route lead by this link, at once: there is no moment in which there is none."""
 
     link: str
     route: KeptRoute
 
 
-@dataclass(frozen=True)
-class ReleasePort:
+class ReleasePort(Struct, frozen=True):
     """Makes a link a port of no bridge."""
 
     link: str

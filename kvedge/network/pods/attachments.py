@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.binding.port_rules import keys_of
 from kvedge.network.dhcp.dhcp_plan import parse_mac
@@ -23,8 +24,7 @@ DEFAULT_MTU: Final = 1500
 POD_INTERFACE: Final = "eth0"
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeNetworkConfig:
+class NodeNetworkConfig(Struct, frozen=True, kw_only=True):
     """One box's Pod network. `table` names our nftables tables, `netns_prefix` begins the names of our namespaces."""
 
     bridge: str
@@ -39,8 +39,7 @@ class NodeNetworkConfig:
     limits_flows: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
-class Attachment:
+class Attachment(Struct, frozen=True, kw_only=True):
     """One Pod on the node bridge: its namespace's name, the host's end of its pair, its address and its NIC's MAC."""
 
     netns: str

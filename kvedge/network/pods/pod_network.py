@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.network.address_plan import gateway_address
 from kvedge.network.apply_step import apply_step, pass_over_gone
@@ -48,8 +50,7 @@ BRIDGED_CALLS: Final = "bridge/bridge-nf-call-iptables"
 _changing: Final = threading.Lock()
 
 
-@dataclass(frozen=True)
-class NodeNetwork:
+class NodeNetwork(Struct, frozen=True):
     """A working node network. `blockers` names foreign filters (`family/table/chain`) that drop forwarded packets by
     policy: what guests send to the outside gets no further than these unless somebody allows it there. `overlaps`
     names what else on this host has addresses of the Pod CIDR (`10.0.0.0/8 of tun0`), `healed` what was put back,

@@ -6,8 +6,9 @@ Pure; `policy_network` looks, asks here, and does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.nft.nft_tables import Table
 from kvedge.network.pods.attachments import NodeNetworkConfig, policy_table_name, port_prefix, stable_mac
@@ -19,8 +20,7 @@ from kvedge.network.steps import ChangeTables, Contents
 _STEP: Final = 2
 
 
-@dataclass(frozen=True)
-class Enforced:
+class Enforced(Struct, frozen=True):
     """What is, or should be, in each of our tables, in their order, and the numbers in it."""
 
     contents: tuple[Elements, ...]

@@ -11,8 +11,10 @@ Pods send each other passes the node bridge, which gives it to the host where it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.network.binding.port_rules import FILTER_PRIORITY
 from kvedge.network.drop_rules import count_by
@@ -43,8 +45,7 @@ PORTLESS: Final = 0
 LAST_PORT: Final = 65535
 
 
-@dataclass(frozen=True, order=True)
-class Passage:
+class Passage(Struct, frozen=True, order=True):
     """What may pass: of one protocol, to ports from `first` to `last`, with these addresses at the other end.
 
     The ranges of `peers` are sorted and apart from each other.
@@ -60,8 +61,7 @@ class Passage:
 Traffic = tuple[Passage, ...]
 
 
-@dataclass(frozen=True)
-class PodTraffic:
+class PodTraffic(Struct, frozen=True):
     """One Pod: its address, the host's end of its pair, and what reaches and leaves it; None: everything does."""
 
     address: str

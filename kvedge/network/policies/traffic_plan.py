@@ -6,7 +6,8 @@ Used by the plan of NetworkPolicies. How much it works is counted, as clauses ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kvedge.network.policies.address_ranges import Ranges, join_ranges
 from kvedge.network.policies.policy_rules import Passage, Traffic
@@ -16,8 +17,7 @@ class WorkError(Exception):
     """There is more to do than may be done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(Struct, frozen=True):
     """Ports of a protocol, and who may be at the other end."""
 
     protocol: int

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from ipaddress import ip_address, ip_interface, ip_network
+
+from msgspec import Struct
 
 from kvedge.network.errors import OverlapError
 from kvedge.network.link_types import FIRST_ADDRESS_MARK, MAIN_TABLE, Address, Link, Route
@@ -21,8 +22,7 @@ _MARKS = 192
 _DEFAULTS = {4: "0.0.0.0/0", 6: "::/0"}
 
 
-@dataclass(frozen=True)
-class HostSeen:
+class HostSeen(Struct, frozen=True):
     """The host's links, with the addresses and routes of both versions of IP."""
 
     links: tuple[Link, ...]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.link_types import MAIN_TABLE, PROTO_STATIC, Route
@@ -29,8 +30,7 @@ MOST_KEYS: Final = 1000
 Elements = Mapping[str, frozenset[bytes]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServiceNetworkConfig:
+class ServiceNetworkConfig(Struct, frozen=True, kw_only=True):
     """The addresses of Services, those of Pods, both of one version of IP, and the node bridge; `table` is the name of
     our table."""
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.nft.nft_rules import MASQUERADE, destination_within, oifname_is, source_within
 from kvedge.network.nft.nft_tables import Chain, Expression, Family, Hook, Rule, Set, Table, Value
@@ -54,8 +55,7 @@ _ADDRESS: Final = 8
 _EQUAL, _DIFFERENT = 0, 1
 
 
-@dataclass(frozen=True)
-class _Layout:
+class _Layout(Struct, frozen=True):
     """What differs between the versions: where addresses lie in a packet, and the fields of a key in registers."""
 
     family: Family
@@ -80,8 +80,7 @@ _LAYOUTS: Final = {
 }
 
 
-@dataclass(frozen=True, order=True)
-class Frontend:
+class Frontend(Struct, frozen=True, order=True):
     """What clients name: an address, or `ANY_OWN`, a protocol and a port."""
 
     address: str
@@ -100,8 +99,7 @@ class Frontend:
         return ip_address(self.address).packed + protocol + struct.pack("!H", self.port).ljust(4, b"\0")
 
 
-@dataclass(frozen=True)
-class Balanced:
+class Balanced(Struct, frozen=True):
     """One port of a Service: where it is named, and who answers there, by the same version of IP.
 
     `sticky`: a client keeps its endpoint.

@@ -7,10 +7,11 @@ for Prometheus of it. Each rule has a runbook in `runbooks/`, which ships in the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
 from typing import Final
+
+from msgspec import Struct
 
 
 class Severity(StrEnum):
@@ -21,8 +22,7 @@ class Severity(StrEnum):
     INFO = "info"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One row.
 
     An object is bad from `limit` on, and well again from `clear` on: where `clear` is less than `limit`, large values

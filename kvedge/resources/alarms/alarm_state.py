@@ -7,12 +7,12 @@ week at most; and what receivers have been told is kept with it, so that a resta
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.resources.alarms.alarm_rules import RULES, Severity
 from kvedge.runtime.clock import rfc3339, seconds_since
@@ -60,8 +60,7 @@ class Key(NamedTuple):
     part: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(Struct, frozen=True):
     """What one rule sees of one object now; `level` is None when nobody can tell now, and then nothing changes."""
 
     rule: str
@@ -122,8 +121,7 @@ class Alarm(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """What is kept from now on, which alarms have begun or ended with it, and how many had no room."""
 
     alarms: tuple[Alarm, ...]

@@ -8,11 +8,12 @@ takes nothing else with it; admission refuses it before it gets here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.resources.configuration.feature_gates import FeatureGates
 from kvedge.resources.configuration.support_containers import Support
@@ -45,8 +46,7 @@ class Issue(Enum):
     NO_EFFECT = "no effect"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing to tell of one key; `path` begins with `spec`."""
 
     issue: Issue
@@ -54,8 +54,7 @@ class Finding:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Smbios:
+class Smbios(Struct, frozen=True):
     """What guests read as their hardware's maker."""
 
     family: str = "KubeVirt"
@@ -65,8 +64,7 @@ class Smbios:
     sku: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LogLevels:
+class LogLevels(Struct, frozen=True):
     """KubeVirt's verbosities, from 0 to 9; None leaves a role's own setting."""
 
     api: int | None = None
@@ -79,8 +77,7 @@ class LogLevels:
         return self.nodes.get(node, self.handler)
 
 
-@dataclass(frozen=True, slots=True)
-class Migrations:
+class Migrations(Struct, frozen=True):
     """Limits of live migrations; seconds, and bytes per second where 0 is any."""
 
     parallel_per_node: int = 2
@@ -100,8 +97,7 @@ class Migrations:
     network: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadUpdates:
+class WorkloadUpdates(Struct, frozen=True):
     """How guests come to launchers of this release: by migration, by eviction in batches, or not by themselves."""
 
     live_migrate: bool = False
@@ -110,8 +106,7 @@ class WorkloadUpdates:
     batch_seconds: float = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class BindingPlugin:
+class BindingPlugin(Struct, frozen=True):
     """A network binding plugin: by what a guest is joined to its Pod's NIC, and what that costs."""
 
     # tap or managedTap; empty where the plugin's sidecar makes the guest's interface.
@@ -129,8 +124,7 @@ class BindingPlugin:
     refreshes_link: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LiveUpdates:
+class LiveUpdates(Struct, frozen=True):
     """Whether changes of VMs reach their running guests, and how far these may grow."""
 
     is_on: bool = True
@@ -143,8 +137,7 @@ class LiveUpdates:
     most_memory: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TrackedVms:
+class TrackedVms(Struct, frozen=True):
     """The VMs of which backups may have changed blocks alone, by their labels or those of their namespaces."""
 
     by_namespace: LabelSelector | None = None
@@ -157,8 +150,7 @@ class TrackedVms:
         return self.by_namespace is not None and self.by_namespace.matches(namespace_labels())
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """The configuration in force. Percent for the overcommit, a divisor for the CPU ratio."""
 
     gates: FeatureGates = field(default_factory=FeatureGates)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.resources.configuration.configuration_checks import Checks
 from kvedge.resources.host_devices.permitted_devices import (

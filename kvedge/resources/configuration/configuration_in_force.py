@@ -7,7 +7,9 @@ configuration of this object stays in force, and a role that has seen none yet t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.resources.configuration.configuration import DEFAULTS, Configuration, Finding, Issue
 from kvedge.resources.configuration.configuration_reading import Reading, read_configuration
@@ -15,8 +17,7 @@ from kvedge.resources.names import EVEN_PARITY, GO_TRUE, GRAPHICS, GRAPHICS_VALU
 from kvedge.resources.types.kubevirt import KubeVirt
 
 
-@dataclass(frozen=True, slots=True)
-class InForce:
+class InForce(Struct, frozen=True):
     """The configuration that roles work by; `uid` and `generation` are of the object it comes from, if any."""
 
     configuration: Configuration = DEFAULTS

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.resources.configuration.configuration import DEFAULT_MACHINE, MACHINES, Configuration, Smbios, is_among
 from kvedge.resources.configuration.configuration_checks import Checks

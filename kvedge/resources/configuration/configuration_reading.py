@@ -6,8 +6,10 @@ Called by the follower in kube/, by the controller for the object's conditions a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.configuration.configuration import (
@@ -64,8 +66,7 @@ _MOST_BATCH: Final = 1000
 _MOST_VMIS: Final = 5000
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """A spec as it was understood."""
 
     configuration: Configuration

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 
 class Effect(enum.Enum):
@@ -20,8 +21,7 @@ class Effect(enum.Enum):
     NONE = "does not apply"
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """One key: its path below `spec`, what it is, what it does here and why it does not do more.
 
     `same` are values that ask for what kvedge does anyhow: nothing is to be told of them. `without` are values of an

@@ -7,8 +7,9 @@ named, what became permanent is on, what was given up is never on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from kvedge.resources.unknown_fields import MOST_HINTS
 from kvedge.runtime.nearest_names import nearest_name
@@ -150,8 +151,7 @@ _INTERNAL: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureGates:
+class FeatureGates(Struct, frozen=True):
     """The two lists of the KubeVirt object."""
 
     enabled: frozenset[str] = frozenset()

@@ -7,8 +7,9 @@ preparation. Pure. The keys are KubeVirt's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.types.domain import DomainSpec
 
@@ -17,8 +18,7 @@ SLIC: Final = "slic"
 MSDM: Final = "msdm"
 
 
-@dataclass(frozen=True, slots=True)
-class AcpiTable:
+class AcpiTable(Struct, frozen=True):
     """A table that is in the Secret of a volume; `reference` is the field that names the volume."""
 
     volume: str

@@ -7,8 +7,9 @@ an ISO of them. Pure. Paths and labels are KubeVirt's.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.disks.volume_facts import (
     CONFIG_MAP_DIRECTORY,
@@ -24,8 +25,7 @@ _LABEL: Final = "cfgdata"
 _SYSPREP_LABEL: Final = "unattendCD"
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigDisk:
+class ConfigDisk(Struct, frozen=True):
     """Where the files of a volume are in the launcher Pod, where the ISO is made of them, and the ISO's label.
 
     `source` is the volume's field of the API; `private` files are only the guest's root's to read.

@@ -6,14 +6,14 @@ Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kvedge.resources.data_volume_names import DEFAULT_CLASS
 from kvedge.resources.meta import ObjectMeta
 
 
-@dataclass(frozen=True, slots=True)
-class ClassSeen:
+class ClassSeen(Struct, frozen=True):
     """What of a class decides: its annotations, when it was made, and its name."""
 
     annotations: Mapping[str, str]

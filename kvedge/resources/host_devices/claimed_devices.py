@@ -7,8 +7,9 @@ launcher, which finds its devices by them. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.types.core import ContainerClaim
 from kvedge.resources.types.devices import Gpu, HostDevice
@@ -19,8 +20,7 @@ from kvedge.resources.types.volumes import ClaimRequest
 CLAIM_GROUP: Final = "resource.k8s.io"
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedDevice:
+class ClaimedDevice(Struct, frozen=True):
     """A GPU, another host device or a network of a VMI: its list and place there, its name, the claim and the request
     of that claim."""
 

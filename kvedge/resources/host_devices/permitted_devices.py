@@ -7,13 +7,13 @@ node's devices by them. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kvedge.resources.types.devices import Devices
 
 
-@dataclass(frozen=True, slots=True)
-class PciPermit:
+class PciPermit(Struct, frozen=True):
     """PCI functions of a maker and a model, in four hexadecimal digits each; `external`: another program has them."""
 
     resource: str
@@ -22,8 +22,7 @@ class PciPermit:
     external: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MdevPermit:
+class MdevPermit(Struct, frozen=True):
     """Mediated devices of a type, by its name with `_` for spaces."""
 
     resource: str
@@ -31,8 +30,7 @@ class MdevPermit:
     external: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class UsbMatch:
+class UsbMatch(Struct, frozen=True):
     """One USB device; an empty serial number or port fits any."""
 
     vendor: str
@@ -46,8 +44,7 @@ class UsbMatch:
         return bool(self.serial or self.port)
 
 
-@dataclass(frozen=True, slots=True)
-class UsbPermit:
+class UsbPermit(Struct, frozen=True):
     """USB devices that go to a guest together, one for each match."""
 
     resource: str
@@ -55,8 +52,7 @@ class UsbPermit:
     external: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PermittedDevices:
+class PermittedDevices(Struct, frozen=True):
     """All that is permitted; a resource has devices of one kind."""
 
     pci: tuple[PciPermit, ...] = ()

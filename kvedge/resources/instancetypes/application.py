@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.instancetypes.cpu_topology import indivisible
@@ -22,8 +23,7 @@ class BadTypes(ValueError):
     """What a VM names cannot be counted with: it has not come through admission."""
 
 
-@dataclass(frozen=True, slots=True)
-class VmTypes:
+class VmTypes(Struct, frozen=True):
     """The specs of the instance type and of the preference that a VM has, as documents; None for none."""
 
     instancetype: JsonObject | None = None
@@ -36,8 +36,7 @@ class VmTypes:
 NO_TYPES = VmTypes()
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """A template with its types; or the paths below the template's spec that contradict the instance type."""
 
     template: JsonObject

@@ -7,8 +7,9 @@ what all sizes of a series have in common.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.vm_types.instancetypes import INSTANCETYPE_GROUP, VirtualMachineClusterInstancetype
@@ -33,8 +34,7 @@ _LEFT_ALONE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """The sizes of one series, and the CPUs, memory and whatever else all of them have."""
 
     name: str

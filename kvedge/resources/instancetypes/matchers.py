@@ -5,8 +5,9 @@ Used by admission, by the controller and by the door that reads these objects. T
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.kinds import Kind
 from kvedge.resources.types.vm import Matcher
@@ -30,8 +31,7 @@ class UnknownKind(ValueError):
     """A matcher's kind is none of its two; the text is KubeVirt's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One of the two things that a VM may name, by its member in the VM's spec."""
 
     member: str

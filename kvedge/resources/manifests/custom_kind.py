@@ -5,8 +5,9 @@ Filled in by crd_manifest.py and data_volume_kinds.py. Touches nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.kinds import Kind
@@ -14,8 +15,7 @@ from kvedge.resources.kinds import Kind
 AGE: Final[JsonObject] = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 
-@dataclass(frozen=True)
-class CustomKind:
+class CustomKind(Struct, frozen=True):
     """One kind: its types and what kubectl shows of it."""
 
     kind: Kind

@@ -8,8 +8,9 @@ subresource is named exactly (`vnc` is not `vnc/screenshot`), and `*` means ever
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 
@@ -23,8 +24,7 @@ _PART_COSTS: Final = 8
 MOST_MISSING: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyRule:
+class PolicyRule(Struct, frozen=True):
     """One rule; about resources or about other paths, never both. Resources are plurals, `pods/log` a subresource."""
 
     verbs: tuple[str, ...]

@@ -8,9 +8,10 @@ kube-apiserver with exactly these rights tells when one is missing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.alarms.alarm_names import ALARMS_CONFIG, RECEIVERS_SECRET
 from kvedge.resources.disks.uploads import UPLOAD_AUTHORITY_SECRET, UPLOAD_PROXY_CONFIG
@@ -43,8 +44,7 @@ class Limit(StrEnum):
     OWN_LEASE = "lease"
 
 
-@dataclass(frozen=True, slots=True)
-class Right:
+class Right(Struct, frozen=True):
     """A rule, in one namespace only or everywhere, and what else must hold."""
 
     rule: PolicyRule

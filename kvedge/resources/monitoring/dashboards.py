@@ -7,8 +7,9 @@ imports one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 
@@ -22,8 +23,7 @@ _OF_VMI: Final = "{{namespace}}/{{name}}"
 _OF_QUEUE: Final = "{{node}} {{name}}"
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(Struct, frozen=True):
     """One panel; a query is an expression and how its lines are called."""
 
     title: str
@@ -32,16 +32,14 @@ class Panel:
     kind: Literal["timeseries", "stat", "table"] = "timeseries"
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Struct, frozen=True):
     """Something to choose: the values of a label."""
 
     name: str
     query: str
 
 
-@dataclass(frozen=True, slots=True)
-class Dashboard:
+class Dashboard(Struct, frozen=True):
     """One dashboard."""
 
     uid: str

@@ -7,8 +7,9 @@ are those about numbers of replicas and about Pods: one box has one of each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import SYSTEM_NAMESPACE
@@ -16,8 +17,7 @@ from kvedge.resources.names import SYSTEM_NAMESPACE
 _HEADROOM: Final = "vmi:kubevirt_vmi_memory_headroom_ratio:sum"
 
 
-@dataclass(frozen=True, slots=True)
-class Alert:
+class Alert(Struct, frozen=True):
     """One alert: what is asked, for how long it must hold, what is wrong, and what to do."""
 
     name: str

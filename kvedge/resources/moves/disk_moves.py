@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.moved_volumes import MIGRATION, VOLUMES_CHANGE, destinations, find_uncopied
@@ -49,8 +50,7 @@ _LONGEST_BASE: Final = 200
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Struct, frozen=True):
     """A volume, the claim that its guest uses, the one that it gets, and the DataVolume of the old one, if any."""
 
     volume: str
@@ -59,16 +59,14 @@ class Exchange:
     data_volume: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskMove:
+class DiskMove(Struct, frozen=True):
     """What is made first, and the JSON patch of the VM that names it."""
 
     exchanges: tuple[Exchange, ...]
     ops: tuple[JsonObject, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NoMove:
+class NoMove(Struct, frozen=True):
     """Why the disks do not move along: the field, what is so, what to do."""
 
     reason: str

@@ -40,8 +40,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 # On the KubeVirt object.
 SELF_FENCING: Final = "kvedge.io/self-fencing"
@@ -65,8 +67,7 @@ class TermsError(ValueError):
     """The text is no terms; the message says why, and what is."""
 
 
-@dataclass(frozen=True, slots=True)
-class FenceTerms:
+class FenceTerms(Struct, frozen=True):
     """The terms of one node, in seconds."""
 
     # How long the node's guests outlive its last renewal.

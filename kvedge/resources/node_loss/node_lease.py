@@ -11,8 +11,10 @@ its kubelet's. It is in a namespace of its own, so that the right to write it is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import ObjectMeta
@@ -40,8 +42,7 @@ _RENEWED: Final = "kvedge.io/renewed-at"
 MOST_PROMISED: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFence:
+class NodeFence(Struct, frozen=True):
     """What one lease says."""
 
     node: str = ""

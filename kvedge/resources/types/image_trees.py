@@ -6,8 +6,9 @@ could not mount. Touches nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.names import IMAGE_VOLUMES_DIRECTORY
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -15,8 +16,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 KERNEL_BOOT: Final = "kernel-boot"
 
 
-@dataclass(frozen=True, slots=True)
-class ImageTree:
+class ImageTree(Struct, frozen=True):
     """One image; `name` is that of the Pod's volume, and of the container where there is one for it."""
 
     name: str

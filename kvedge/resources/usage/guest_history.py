@@ -6,8 +6,9 @@ Read by the handler, the api role and clients. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import KubeStruct
 
@@ -26,8 +27,7 @@ SENT: Final = "sentBytesPerSecond"
 SERIES: Final = (CPUS, WAIT, MEMORY, READ, WRITTEN, RECEIVED, SENT)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """So many points, one for each so many seconds: the mean of what was seen in them."""
 
     step: int

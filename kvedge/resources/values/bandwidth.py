@@ -7,9 +7,10 @@ in a cluster kubelet and CNI do. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.values.quantities import QuantityError, parse_quantity
 
@@ -30,8 +31,7 @@ class BandwidthError(ValueError):
         self.why = why
 
 
-@dataclass(frozen=True, slots=True)
-class Bandwidth:
+class Bandwidth(Struct, frozen=True):
     """Bits per second towards the Pod, and from it; 0 is as fast as it goes."""
 
     ingress: int = 0

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.resources.values.hook_names import HOOK_SIDECARS, HOOK_VERSIONS
 from kvedge.resources.values.name_grammar import is_subdomain
@@ -34,8 +35,7 @@ class HookSidecarError(ValueError):
         self.path = path
 
 
-@dataclass(frozen=True, slots=True)
-class HookScript:
+class HookScript(Struct, frozen=True):
     """A key of a ConfigMap that is mounted as an executable file."""
 
     config_map: str
@@ -43,8 +43,7 @@ class HookScript:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class HookSidecar:
+class HookSidecar(Struct, frozen=True):
     """One container; without an image it is kvedge's own shim, which runs the script.
 
     `plugin` is the network binding plugin that it is of, if of one; `tells_devices` says that it is told of the devices

@@ -10,6 +10,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Final, Generic, Literal, TypeVar
 
+from msgspec import Struct
+
 # Proxies and NAT forget a silent connection after a minute or more. A connection that was torn off while nobody read
 # from it is noticed by the next ping.
 PING_SECONDS: Final = 10.0
@@ -101,8 +103,7 @@ class Liveness:
         return self._heard + self._dead_seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Seat(Generic[V]):
+class Seat(Struct, Generic[V], frozen=True):
     """The outcome of asking to look: a viewer to be sent away first, or a refusal."""
 
     evicts: V | None = None

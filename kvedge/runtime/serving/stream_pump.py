@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from kvedge.runtime.serving.stream_core import PING_SECONDS, Liveness
 
@@ -21,8 +22,7 @@ CHUNK: Final = 16384
 _FLUSH_SECONDS: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Farewell:
+class Farewell(Struct, frozen=True):
     """Why a stream ends: a websocket close code, a reason of at most 123 bytes, and bytes to show before."""
 
     code: int = 1000

@@ -8,12 +8,13 @@ published before a change, or only what is published after it, always finds a ce
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.runtime.tls.certificates import (
     LEAF_LIFE,
@@ -32,8 +33,7 @@ SUCCEED_BEFORE: Final = 2 * LEAF_LIFE
 OVERLAP: Final = timedelta(days=7)
 
 
-@dataclass(frozen=True, slots=True)
-class Authorities:
+class Authorities(Struct, frozen=True):
     """The one that signs, the one that will sign from `signs_from` on, and certificates that are still trusted."""
 
     signing: CertificateAuthority

@@ -6,7 +6,6 @@ Used by the handler's relay and the CLI, which ask, and by the api role, which s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from cryptography import x509
@@ -14,6 +13,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from msgspec import Struct
 
 from kvedge.runtime.tls.certificates import CertificateError
 
@@ -28,16 +28,14 @@ _UNREADABLE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NewRequest:
+class NewRequest(Struct, frozen=True):
     """A private key and the request for a certificate for it, both PEM."""
 
     key: bytes
     request: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedNames:
+class RequestedNames(Struct, frozen=True):
     """All names in a request: the subject's, and the alternative ones as (type, value)."""
 
     common_names: tuple[str, ...]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -20,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from msgspec import Struct
 
 # A box without a battery-backed clock boots in the past: its own certificates must be valid then, too.
 NOT_BEFORE: Final = datetime(2020, 1, 1, tzinfo=UTC)
@@ -43,8 +43,7 @@ class CertificateError(Exception):
     """A certificate or key cannot be used; the text says which and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class TlsMaterial:
+class TlsMaterial(Struct, frozen=True):
     """What one end of a connection needs, as PEM: whom it trusts, its own certificate and key."""
 
     ca: bytes
@@ -52,8 +51,7 @@ class TlsMaterial:
     key: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
+class TlsFiles(Struct, frozen=True):
     """The same in files that somebody else keeps fresh."""
 
     ca: Path
@@ -72,8 +70,7 @@ class TlsFiles:
             raise CertificateError(f"{error.filename}: cannot be read: {error.strerror}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class LeafRequest:
+class LeafRequest(Struct, frozen=True):
     """What a leaf certificate should say; hosts are DNS names or addresses."""
 
     common_name: str

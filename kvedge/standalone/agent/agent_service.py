@@ -10,10 +10,11 @@ import hashlib
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.kube.errors import KubeError
 from kvedge.kube.events import EventRecorder
@@ -77,8 +78,7 @@ _SYNC_SECONDS: Final = 30.0
 _LISTS: Final = ("nodes", "pods", "addresses", "claims", "persistent volumes", "storage classes")
 
 
-@dataclass(frozen=True, slots=True)
-class AgentConfig:
+class AgentConfig(Struct, frozen=True):
     """Where the agent works: its node's name, the data and the kubelet's directory, the Pods' addresses."""
 
     node: str
@@ -122,8 +122,7 @@ class AgentConfig:
         return self.kubelet / "pods"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Followed:
+class _Followed(Struct, frozen=True, kw_only=True):
     """What the agent sees of the API, and where it tells what happened."""
 
     events: EventRecorder
@@ -134,8 +133,7 @@ class _Followed:
     storage: FollowedStorage
 
 
-@dataclass(frozen=True, slots=True)
-class _PodWork:
+class _PodWork(Struct, frozen=True):
     """The loop that runs Pods, and what runs beside it."""
 
     made: PodLoop

@@ -14,13 +14,13 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from aiohttp import web
+from msgspec import Struct
 
 from kvedge.kube.inner_door import InnerDoor
 from kvedge.resources.values.host_ports import join_address
@@ -64,8 +64,7 @@ _NO_CHECK_TIME: Final = 0x200000
 _HOUR_SECONDS: Final = 3600.0
 
 
-@dataclass(frozen=True)
-class ApiServerConfig:
+class ApiServerConfig(Struct, frozen=True):
     """How the server runs. `port` 0 takes any free port; `hosts` are further names that its certificate is for.
 
     Services get addresses of `service_cidr`, and no node ports that the host's programs have, which `host_ports` tells.

@@ -12,11 +12,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from msgspec import Struct
 
 from kvedge.runtime.serving.connection_book import ConnectionBook
 from kvedge.standalone.apiserver.access.identity import has_ended
@@ -43,8 +43,7 @@ _http_log.addFilter(lambda record: not (record.exc_info and isinstance(record.ex
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """How many connections there may be: in all, of one user, and of those who have no certificate."""
 
     total: int = 4096
@@ -54,8 +53,9 @@ class Limits:
 
 def limits_for(open_files: int) -> Limits:
     """Limits that leave half of the descriptors of this process to everything else."""
-    total = max(64, min(Limits.total, open_files // 2))
-    return Limits(total, min(Limits.of_one, total * 3 // 4), min(Limits.of_nobody, total // 8))
+    most = Limits()
+    total = max(64, min(most.total, open_files // 2))
+    return Limits(total, min(most.of_one, total * 3 // 4), min(most.of_nobody, total // 8))
 
 
 class ConnectionGate(web.Server):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Final
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from kvedge.standalone.apiserver.access.authorizer_rules import OWN_GROUPS, Authorizer
 from kvedge.standalone.apiserver.access.identity import Authenticator

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.volumes.kept_manifests import KeptManifest
@@ -16,8 +17,7 @@ from kvedge.standalone.volumes.kept_manifests import KeptManifest
 Named = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundNote:
+class FoundNote(Struct, frozen=True):
     """A note, the place that it lies in, and when it was written, in seconds: one that says the same stays as it is."""
 
     note: KeptManifest
@@ -25,8 +25,7 @@ class FoundNote:
     written: float = 0.0
 
 
-@dataclass(slots=True)
-class ClaimChoice:
+class ClaimChoice(Struct):
     """The claims by their volumes' names; why a volume is left alone; the claims of which the disk is in doubt."""
 
     claims: dict[str, JsonObject] = field(default_factory=dict)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
+
+from msgspec import Struct, field
 
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.disks.snapshot_names import SNAPSHOTS_AT_ONCE
@@ -45,8 +46,7 @@ Made: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FoundVolume:
+class FoundVolume(Struct, frozen=True):
     """One volume on disk: its name is the UID of the claim that it was made for."""
 
     name: str
@@ -57,8 +57,7 @@ class FoundVolume:
     at_once: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(Struct, frozen=True):
     """The names of claims, VMs and namespaces that the box has already, and the UIDs of the claims."""
 
     uids: Collection[str] = ()
@@ -68,8 +67,7 @@ class Present:
     snapshots: Collection[Named] = ()
 
 
-@dataclass(slots=True)
-class RecoverPlan:
+class RecoverPlan(Struct):
     """What is to be made, in this order, and what is not, with the reason."""
 
     make: list[Made] = field(default_factory=list)

@@ -7,7 +7,8 @@ the API; may be run again, and goes on where it was ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kvedge.kube.errors import AlreadyExists, KubeError
 from kvedge.kube.kube_client import KubeClient
@@ -24,8 +25,7 @@ from kvedge.standalone.volumes.volume_manifest import PLACE_ANNOTATION, driver_n
 from kvedge.storage.volumes.volume_driver import VolumeDriver, VolumeDriverError
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(Struct, frozen=True):
     """One box that is recovered: its places, and the API that makes the objects."""
 
     client: KubeClient

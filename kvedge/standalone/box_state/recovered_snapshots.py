@@ -7,8 +7,9 @@ it was taken of may be lost.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.meta import ObjectMeta, ObjectReference
@@ -28,8 +29,7 @@ from kvedge.standalone.volumes.volume_words import PROVISIONER
 RecoveredSnapshot: TypeAlias = VolumeSnapshotContent | VolumeSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSnapshot:
+class FoundSnapshot(Struct, frozen=True):
     """One snapshot on disk that no content names."""
 
     name: str

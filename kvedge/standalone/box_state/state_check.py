@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from kvedge.standalone.agent.pod.damage_notes import put_aside_below
 from kvedge.standalone.apiserver.access.pki import Authority
@@ -18,8 +19,7 @@ from kvedge.standalone.box_lock import LAYOUT, RESTORING, read_layout
 from kvedge.standalone.box_state.state_file import STORE, StateError, read_state
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """One thing that was looked at; `problem` is empty when it is sound, `detail` what there is to say then."""
 
     what: str

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.runtime.durable_files import sync, write_durably
 from kvedge.runtime.services import ServiceError
@@ -27,8 +28,7 @@ _COMING: Final = ".restore-"
 _PARTS: Final = (STORE, f"{STORE}-wal", f"{STORE}-shm", "layout", NODE_NAME, "pki")
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Struct, frozen=True):
     """What was put back, and where what was there before is; None when nothing was."""
 
     head: StateHead

@@ -12,9 +12,10 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from kvedge.storage.beneath import hold_directory, open_regular
 
@@ -35,16 +36,14 @@ class NotTrusted(Exception):
     """The directory, or an entry of it, cannot be used; the text says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class DroppedFile:
+class DroppedFile(Struct, frozen=True):
     """A file as one look found it; `name` is relative to the directory."""
 
     name: str
     signature: Signature
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """What one look at a directory found: files by name, and what was left out, each with its reason."""
 
     files: dict[str, DroppedFile]

@@ -6,8 +6,9 @@ before anybody walks through it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject, JsonValue
 
@@ -24,8 +25,7 @@ class BadManifest(Exception):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestDocument:
+class ManifestDocument(Struct, frozen=True):
     """One object of a file, and the line on which it begins."""
 
     line: int

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from dnslib import AAAA, CLASS, QTYPE, RCODE, RR, SOA, A, DNSError, DNSHeader, DNSQuestion, DNSRecord
 from dnslib.buffer import BufferError as ShortMessage
 from dnslib.dns import DNSBuffer
+from msgspec import Struct
 
 LONGEST_QUESTION: Final = 4096
 NO_NAME: Final = RCODE.NXDOMAIN
@@ -29,8 +29,7 @@ _HEADER_LENGTH: Final = 12
 _LONGEST_NAME: Final = 255
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """What is asked: the labels of a name in lower case, and its addresses of which versions of IP are wanted."""
 
     labels: tuple[str, ...]

@@ -6,9 +6,10 @@ Made by the networking service whenever Services, slices or Pods have changed; a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.resources.names import VMI_ID
 from kvedge.resources.types.core import Pod
@@ -22,8 +23,7 @@ _SERVICES: Final = ("svc", *_ZONE_LABELS)
 _Name = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class NameTable:
+class NameTable(Struct, frozen=True):
     """Addresses by names. `hosts` are those of a Service without an address: its namespace, its name, the host's."""
 
     services: Mapping[_Name, tuple[str, ...]] = field(default_factory=dict)

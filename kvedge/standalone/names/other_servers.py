@@ -11,9 +11,10 @@ import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.host_resolver import LONGEST_RESOLV_CONF
 from kvedge.standalone.names.name_message import Question, answers, is_without_result
@@ -25,8 +26,7 @@ _LOOK_AGAIN_SECONDS: Final = 5.0
 _RESOLV_CONF: Final = Path("/etc/resolv.conf")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What another server has said."""
 
     packet: bytes

@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kvedge.kube.errors import Conflict, Invalid, NotFound
 from kvedge.kube.events import EventRecorder
@@ -41,8 +43,7 @@ _UNREADABLE: Final = "the host's addresses cannot be read"
 _UNPLACED: Final = "load-balancer-pool cannot be put right"
 
 
-@dataclass(slots=True)
-class BalancingLoop:
+class BalancingLoop(Struct):
     """Looks after the way to all Services."""
 
     client: KubeClient

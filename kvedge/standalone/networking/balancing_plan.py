@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.kube.work_queue import Key
 from kvedge.network.services.service_rules import (
@@ -38,16 +39,14 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _MADE_HEADLESS: Final = "it was made headless by an earlier version: delete it and make it anew"
 
 
-@dataclass(frozen=True, slots=True)
-class LoadBalancer:
+class LoadBalancer(Struct, frozen=True):
     """What becomes of a Service of that type: where it is, of each family, or why it is nowhere."""
 
     addresses: tuple[str, ...] = ()
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Balancing:
+class Balancing(Struct, frozen=True):
     """What goes into the kernel; and for Services of which something does not, why."""
 
     ports: tuple[Balanced, ...]

@@ -5,7 +5,7 @@ Run by the networking service, one Service at a time. What users write for Servi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.informer import Informer
@@ -25,8 +25,7 @@ BY_NAMESPACE = "namespace"
 BY_SERVICE = "service"
 
 
-@dataclass(frozen=True, slots=True)
-class FollowedServices:
+class FollowedServices(Struct, frozen=True):
     """What the loops of this folder see of the API."""
 
     services: Informer[Service]
@@ -54,8 +53,7 @@ def service_of(item: EndpointSlice) -> Key:
     return Key(item.metadata.namespace, item.metadata.labels.get(SERVICE_NAME, ""))
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointsLoop:
+class EndpointsLoop(Struct, frozen=True):
     """Looks after all Services' endpoints."""
 
     client: KubeClient

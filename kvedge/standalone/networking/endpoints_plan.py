@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.meta import ObjectMeta, ObjectReference, condition, owner_reference
 from kvedge.resources.phases import FINAL_POD_PHASES
@@ -40,8 +41,7 @@ _LONGEST_PREFIX: Final = 57
 _Ports = tuple[tuple[str, int, str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(Struct, frozen=True):
     """A Pod behind a Service, its address of one family, and the ports that it has for it."""
 
     pod: Pod

@@ -6,9 +6,10 @@ Started by `kvedge standalone` once the node agent has made the node's network. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.kube.errors import KubeError
 from kvedge.kube.events import EventRecorder
@@ -45,8 +46,7 @@ _SSH_PORT: Final = 22
 _COMPONENT: Final = "service-controller"
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkingConfig:
+class NetworkingConfig(Struct, frozen=True):
     """The node's name, its networks of Services, one of each version of IP, that of Pods, where the API is, and the
     pool of addresses for load balancers."""
 
@@ -180,8 +180,7 @@ class _Names:
         return self._made[1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Triggers:
+class _Triggers(Struct, frozen=True):
     """What a change of one object means for the loops."""
 
     followed: FollowedServices

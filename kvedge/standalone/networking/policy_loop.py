@@ -7,8 +7,9 @@ now and then while there are policies, as a firewall that is loaded anew may hav
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -28,8 +29,7 @@ _LOOK_AGAIN_SECONDS: Final = 10.0
 ALL: Final = Key("", "all")
 
 
-@dataclass(frozen=True, slots=True)
-class FollowedPolicies:
+class FollowedPolicies(Struct, frozen=True):
     """What the loop sees of the API."""
 
     policies: Informer[NetworkPolicy]
@@ -42,8 +42,7 @@ def make_followed_policies(client: KubeClient, pods: Informer[Pod]) -> FollowedP
     return FollowedPolicies(Informer(client, NetworkPolicy), Informer(client, Namespace), pods)
 
 
-@dataclass(slots=True)
-class PolicyLoop:
+class PolicyLoop(Struct):
     """Looks after all policies."""
 
     events: EventRecorder

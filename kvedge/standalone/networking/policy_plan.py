@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
 
 from kvedge.kube.work_queue import Key
 from kvedge.network.address_plan import ipv6_address_beside
@@ -55,16 +56,14 @@ _TOO_MUCH: Final = (
 _Rule = NetworkPolicyIngressRule | NetworkPolicyEgressRule
 
 
-@dataclass(frozen=True, slots=True)
-class Policed:
+class Policed(Struct, frozen=True):
     """What goes into the kernel; and for policies that are enforced in another way than they say, why."""
 
     pods: tuple[PodTraffic, ...]
     problems: Mapping[Key, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """A Pod on the Pod network, and the host's end of its pair."""
 
     pod: Pod
@@ -128,8 +127,7 @@ def plan_policies(
     return Policed(tuple(plan.traffic_of(member) for member in members), plan.problems)
 
 
-@dataclass(slots=True)
-class _Selected:
+class _Selected(Struct):
     """What is about one Pod so far: for each direction that is isolated, the rules, and the policies they are of."""
 
     rules: dict[str, list[_Compiled]] = field(default_factory=dict)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.kube.events import EventRecorder
 from kvedge.resources.types.storage import BLOCK, PersistentVolume
@@ -32,16 +33,14 @@ _LONGEST_WAIT: Final = 1800.0
 _MOST_DOUBLINGS: Final = 10
 
 
-@dataclass(slots=True)
-class _Loss:
+class _Loss(Struct):
     """How often a volume was not to be had, and until when it is left alone, by the clock that never jumps."""
 
     count: int
     until: float
 
 
-@dataclass(slots=True)
-class Attachments:
+class Attachments(Struct):
     """Make the attachments of one box; nothing has been looked at yet."""
 
     places: BoxPlaces

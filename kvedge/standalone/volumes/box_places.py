@@ -6,8 +6,9 @@ Made by the volumes' service from the settings; asked by the provisioner. Touche
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from kvedge.resources.types.storage import PersistentVolume, StorageClass
 from kvedge.runtime.settings import Settings
@@ -25,8 +26,7 @@ from kvedge.storage.volumes.thin_identity import ThinIdentity
 from kvedge.storage.volumes.volume_driver import DEVICES, VolumeDriver, VolumeDriverError
 
 
-@dataclass(frozen=True, slots=True)
-class BoxPlaces:
+class BoxPlaces(Struct, frozen=True):
     """The drivers by the names of their places."""
 
     drivers: Mapping[str, VolumeDriver]

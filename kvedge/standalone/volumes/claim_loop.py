@@ -7,9 +7,10 @@ each write names the version that was read.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.kube.errors import Invalid, NotFound
 from kvedge.kube.events import EventRecorder
@@ -68,8 +69,7 @@ class _UnderWay(Exception):
     """A volume is being copied."""
 
 
-@dataclass(slots=True)
-class _Failure:
+class _Failure(Struct):
     """How often a claim has failed, and until when it is left alone."""
 
     uid: str
@@ -77,8 +77,7 @@ class _Failure:
     count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
+class Followed(Struct, frozen=True):
     """What the loops see of the API."""
 
     claims: Informer[PersistentVolumeClaim]
@@ -88,8 +87,7 @@ class Followed:
     node: Callable[[], Node | None]
 
 
-@dataclass(slots=True)
-class ClaimLoop:
+class ClaimLoop(Struct):
     """Binds the claims of all namespaces."""
 
     client: KubeClient

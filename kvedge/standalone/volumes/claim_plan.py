@@ -8,8 +8,9 @@ more is Lost, and never gets another one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from kvedge.kube.events import EventType
 from kvedge.resources.types.core import Node
@@ -26,8 +27,7 @@ from kvedge.standalone.volumes.volume_matching import (
 from kvedge.standalone.volumes.volume_words import BIND_COMPLETED, PROVISIONER, SELECTED_NODE
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimSeen:
+class ClaimSeen(Struct, frozen=True):
     """A claim and what there is to bind it to; `node` is this box, None before it is known."""
 
     claim: PersistentVolumeClaim
@@ -36,51 +36,44 @@ class ClaimSeen:
     node: Node | None
 
 
-@dataclass(frozen=True, slots=True)
-class UseClass:
+class UseClass(Struct, frozen=True):
     """The claim gets the default class, which was not there when it was made."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class TakeVolume:
+class TakeVolume(Struct, frozen=True):
     """The volume is to name the claim."""
 
     volume: PersistentVolume
 
 
-@dataclass(frozen=True, slots=True)
-class NameVolume:
+class NameVolume(Struct, frozen=True):
     """The claim is to name the volume, and that it was bound."""
 
     volume: PersistentVolume
 
 
-@dataclass(frozen=True, slots=True)
-class SetStatus:
+class SetStatus(Struct, frozen=True):
     """The claim's phase, and what it was given."""
 
     phase: str
     volume: PersistentVolume | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Provision:
+class Provision(Struct, frozen=True):
     """A volume of ours is to be made."""
 
     storage_class: StorageClass
 
 
-@dataclass(frozen=True, slots=True)
-class AskProvisioner:
+class AskProvisioner(Struct, frozen=True):
     """Somebody else makes volumes of this class: the claim tells who."""
 
     provisioner: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(Struct, frozen=True):
     """An event of the claim."""
 
     type: EventType

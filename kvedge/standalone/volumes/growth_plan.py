@@ -6,8 +6,9 @@ more: guests are shown a larger disk by what the claim has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import condition
@@ -22,23 +23,20 @@ from kvedge.standalone.volumes.volume_words import BIND_COMPLETED
 RESIZING = "Resizing"
 
 
-@dataclass(frozen=True, slots=True)
-class BeginGrowth:
+class BeginGrowth(Struct, frozen=True):
     """The claim says that it grows, and to how many bytes."""
 
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class GrowVolume:
+class GrowVolume(Struct, frozen=True):
     """The volume becomes so large, on disk and then in its object."""
 
     volume: PersistentVolume
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class EndGrowth:
+class EndGrowth(Struct, frozen=True):
     """The claim has what its volume has."""
 
     size: int

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -30,8 +31,7 @@ from kvedge.storage.volumes.volume_driver import NewVolume, VolumeDriver, Volume
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Provisioner:
+class Provisioner(Struct, frozen=True):
     """Make the provisioner of one box, whose node has this name."""
 
     client: KubeClient

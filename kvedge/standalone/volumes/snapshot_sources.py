@@ -5,7 +5,7 @@ Called by the provisioner before it copies a snapshot, and again while it does. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -19,8 +19,7 @@ from kvedge.standalone.volumes.volume_matching import count_requested
 from kvedge.storage.volumes.volume_driver import VolumeDriver, VolumeDriverError
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotSources:
+class SnapshotSources(Struct, frozen=True):
     """What one API knows of snapshots."""
 
     client: KubeClient

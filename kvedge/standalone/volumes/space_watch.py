@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.kube.errors import KubeError
 from kvedge.kube.events import EventRecorder
@@ -40,8 +41,7 @@ log = logging.getLogger(__name__)
 _PERIOD: Final = 60.0
 
 
-@dataclass(slots=True)
-class SpaceWatch:
+class SpaceWatch(Struct):
     """Make the watch of one box, whose node has this name."""
 
     client: KubeClient

@@ -6,8 +6,9 @@ Run by the volumes' service. Writes volumes; data goes through the provisioner, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.events import EventRecorder
@@ -31,8 +32,7 @@ from kvedge.storage.volumes.volume_driver import VolumeDriverError
 _AGAIN_SECONDS: Final = 15.0
 
 
-@dataclass(slots=True)
-class VolumeLoop:
+class VolumeLoop(Struct):
     """Looks after all PersistentVolumes."""
 
     client: KubeClient

@@ -6,8 +6,9 @@ reclaim policy is Delete.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.standalone.volumes.volume_words import (
@@ -19,26 +20,22 @@ from kvedge.standalone.volumes.volume_words import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SetPhase:
+class SetPhase(Struct, frozen=True):
     """The volume's phase, and why."""
 
     phase: str
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EraseData:
+class EraseData(Struct, frozen=True):
     """Take the volume's data away; the loop asks the API itself first whether its claim is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteObject:
+class DeleteObject(Struct, frozen=True):
     """Delete the volume's object."""
 
 
-@dataclass(frozen=True, slots=True)
-class DropFinalizers:
+class DropFinalizers(Struct, frozen=True):
     """Nothing keeps the object any more that these stand for."""
 
     names: tuple[str, ...]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.kube.errors import AlreadyExists, KubeError
 from kvedge.kube.events import EventRecorder
@@ -43,8 +44,7 @@ log = logging.getLogger(__name__)
 _SYNC_SECONDS: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeConfig:
+class VolumeConfig(Struct, frozen=True):
     """The node's name, and the places for volumes."""
 
     node: str
@@ -160,8 +160,7 @@ class VolumeService:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Triggers:
+class _Triggers(Struct, frozen=True):
     """What a change of one object means for others."""
 
     followed: Followed

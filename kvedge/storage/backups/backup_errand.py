@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import DecodeError, decode_json, encode_json
 from kvedge.resources.disks.claim_places import IMAGE_FILE
@@ -35,8 +36,7 @@ _FORMAT: Final = 1
 _KEPT_EVERY: Final = 256 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class BackupPlaces:
+class BackupPlaces(Struct, frozen=True):
     """Where things are; the defaults are those of a worker's Pod."""
 
     volumes: Path = Path(job_places.VOLUMES_DIRECTORY)

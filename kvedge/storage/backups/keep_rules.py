@@ -7,9 +7,10 @@ rule: it is told the numbers of files that were decided here, one VM at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.types.protection.backup_tasks import KeepRules
 from kvedge.storage.backups.stored_backups import StoredBackup, moment_of
@@ -18,8 +19,7 @@ from kvedge.storage.backups.stored_backups import StoredBackup, moment_of
 ABANDONED: Final = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True)
-class PrunePlan:
+class PrunePlan(Struct, frozen=True):
     """What goes, and how many complete ones stay; `abandoned` are tries that never became a backup."""
 
     gone: tuple[StoredBackup, ...] = ()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from msgspec import Struct
 
 # restic renews the lock of a run every five minutes.
 _OLD: Final = timedelta(hours=24)
@@ -19,8 +20,7 @@ CLOCKS_DIFFER: Final = timedelta(minutes=10)
 _LONGEST_NAME: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryLock:
+class RepositoryLock(Struct, frozen=True):
     """One lock: when it was written or renewed, and on which host by its own name."""
 
     time: datetime

@@ -14,11 +14,12 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from socket import gethostname
 from typing import Any, BinaryIO, Final
+
+from msgspec import Struct
 
 from kvedge.storage.backups.file_asker import FileAsker, NoAnswer, lay_mounter
 from kvedge.storage.backups.lock_rules import CLOCKS_DIFFER, read_lock, read_moment, why_kept
@@ -49,16 +50,14 @@ _MOST_LOCKS: Final = 8
 _FORGET_AT_ONCE: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """What one run of restic has put into the repository: `size` was read, `added` is what it has grown by."""
 
     size: int
     added: int
 
 
-@dataclass(frozen=True, slots=True)
-class KeptFile:
+class KeptFile(Struct, frozen=True):
     """One file in the repository, by restic's number, with its tags and restic's word for where it is from."""
 
     number: str

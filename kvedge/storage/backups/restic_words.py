@@ -7,8 +7,9 @@ of the store that it passes on, are all there is. What is not known here is told
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 # Of what is told; a condition and an event have no more room.
 _LONGEST: Final = 700
@@ -24,8 +25,7 @@ _ABSENT: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """`is_absent`: there is no repository; `is_fatal`: another try cannot help; `cannot_lock`: it may be read only."""
 
     text: str
@@ -34,8 +34,7 @@ class Judged:
     cannot_lock: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     words: re.Pattern[str]
     remedy: str
     is_fatal: bool = True

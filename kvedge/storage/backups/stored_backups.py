@@ -7,9 +7,10 @@ backup it belongs to, is nobody's here: it is neither shown nor touched.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.types.protection.backup_job import BackupCatalog
 from kvedge.resources.types.protection.backup_tasks import CatalogEntry
@@ -25,8 +26,7 @@ MOST_LISTED: Final = 1000
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredBackup:
+class StoredBackup(Struct, frozen=True):
     """One backup of one VM: restic's files of its record and of its disks."""
 
     namespace: str

@@ -13,13 +13,13 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from email.message import Message
 from email.utils import formatdate
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.resources.codec import DecodeError, decode_json
 from kvedge.resources.disks.exports import (
@@ -59,8 +59,7 @@ _BYTES: Final = "application/octet-stream"
 _GZIP: Final = "application/gzip"
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """Where the files of an exporter are."""
 
     token: Path = Path(TOKEN_DIRECTORY) / TOKEN_KEY

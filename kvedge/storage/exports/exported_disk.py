@@ -10,8 +10,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.types.protection.export_job import ServedVolume, volume_device, volume_directory
 from kvedge.storage.arriving_mark import read_arriving
@@ -28,8 +29,7 @@ class UnfinishedCopy(Exception):
     """The claim says that its image is the unfinished copy of a disk, and none."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedDisk:
+class ExportedDisk(Struct, frozen=True):
     """An open disk; `tag` changes when its content may have."""
 
     descriptor: int

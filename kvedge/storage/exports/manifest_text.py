@@ -8,10 +8,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.exports import TOKEN_HEADER
@@ -21,8 +21,7 @@ YAML: Final = "application/yaml"
 _LONGEST_WAY: Final = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """How the client reaches the exporter: what its URLs begin with, and the authority to trust there."""
 
     base: str

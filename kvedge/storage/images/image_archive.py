@@ -14,9 +14,10 @@ import platform
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, cast
+
+from msgspec import Struct
 
 from kvedge.storage.beneath import AS_ROOT, hold_directory, open_beneath
 from kvedge.storage.image_errors import BadImage
@@ -43,16 +44,14 @@ _MAX_IMAGES: Final = 64
 _MAX_INDEXES: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class LayerSource:
+class LayerSource(Struct, frozen=True):
     """One layer: its name in the archive and the digest of its bytes, empty when only the diff id is known."""
 
     name: str
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedImage:
+class ArchivedImage(Struct, frozen=True):
     """One image of an archive; `names` are the references it was saved with, `image_id` its config's digest."""
 
     image_id: str

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
+
+from msgspec import Struct
 
 from kvedge.storage.image_errors import BadImage
 
@@ -37,16 +38,14 @@ _SHA256 = re.compile(r"sha256:[0-9a-f]{64}")
 _REFERENCE_ANNOTATIONS: Final = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptor:
+class Descriptor(Struct, frozen=True):
     """A blob: its digest and its exact size in bytes."""
 
     digest: str
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class ImageConfig:
+class ImageConfig(Struct, frozen=True):
     """What an image's config says about running it; `diff_ids` are the digests of its uncompressed layers."""
 
     diff_ids: tuple[str, ...]

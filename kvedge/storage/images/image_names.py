@@ -6,8 +6,9 @@ Called by everything that takes a reference from a user or a manifest. Touches n
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 DEFAULT_REGISTRY: Final = "docker.io"
 
@@ -27,8 +28,7 @@ class InvalidImageName(ValueError):
         self.text = text
 
 
-@dataclass(frozen=True, slots=True)
-class ImageName:
+class ImageName(Struct, frozen=True):
     """A reference in normal form; `tag` and `digest` may both be set, the digest then decides."""
 
     registry: str

@@ -10,11 +10,11 @@ import hashlib
 import logging
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.resources.codec import learn
 from kvedge.runtime.durable_files import write_durably
@@ -87,8 +87,7 @@ class NameRecord(Record, kw_only=True):
         parse_image_name(self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """An image under one of its names; `tree` is its read-only file system on this host."""
 
     id: str

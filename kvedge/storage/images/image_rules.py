@@ -5,9 +5,10 @@ Called by the node agent for each container and image volume. Decides only: no n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from kvedge.storage.images.image_names import ImageName
 
@@ -27,22 +28,19 @@ class Origin(StrEnum):
     PULLED = "pulled"
 
 
-@dataclass(frozen=True, slots=True)
-class UseLocal:
+class UseLocal(Struct, frozen=True):
     """Use what is in the store; `note` says why, for the Pulled event."""
 
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pull:
+class Pull(Struct, frozen=True):
     """Ask the registry; when it does not answer, `fallback` allows the local copy, with an explicit note."""
 
     fallback: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Struct, frozen=True):
     """There is no way to this image: the container waits with this reason (ErrImageNeverPull) and message."""
 
     reason: str

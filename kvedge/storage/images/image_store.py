@@ -19,10 +19,11 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.runtime.durable_files import sync
 from kvedge.storage.image_errors import BadImage, ImageInUse, ImageNotFound, StoreError, store_error
@@ -49,8 +50,7 @@ _RECORD: Final = "image.json"
 OWN_ENTRIES: Final = frozenset({"images", "names", "users", "staging", "partial", "lock"})
 
 
-@dataclass(frozen=True, slots=True)
-class NewImage:
+class NewImage(Struct, frozen=True):
     """An image that is complete in a staging directory: its id, what it is, and its tree, `<directory>/tree`."""
 
     id: str

@@ -15,9 +15,10 @@ import os
 import platform
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.resources.names import GUESTFS_ENTRY, GUESTFS_IMAGE, LAUNCHER_IMAGE
 from kvedge.runtime.durable_files import write_whole
@@ -101,8 +102,7 @@ def launcher_image(machine: str) -> bytes:
     return oci_archive([empty_image()], machine)
 
 
-@dataclass(frozen=True, slots=True)
-class LocalImage:
+class LocalImage(Struct, frozen=True):
     """An image of our own: its name, its layers as archives, and what else its config says of how it starts."""
 
     name: str

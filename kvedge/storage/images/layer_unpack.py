@@ -10,8 +10,9 @@ import errno
 import os
 import shutil
 import stat
-from dataclasses import dataclass, field
 from typing import BinaryIO, Final
+
+from msgspec import Struct, field
 
 from kvedge.storage.beneath import AS_ROOT, hold_open_beneath, make_directories, open_beneath
 from kvedge.storage.image_errors import BadImage
@@ -29,8 +30,7 @@ _IMPOSSIBLE: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class UnpackLimits:
+class UnpackLimits(Struct, frozen=True):
     """What one image may take; sizes in bytes, of the unpacked content before holes are left out.
 
     `entries` counts files and every directory that is made, also those that only paths name.
@@ -40,8 +40,7 @@ class UnpackLimits:
     entries: int = 500_000
 
 
-@dataclass(slots=True)
-class _LayerState:
+class _LayerState(Struct):
     """What one layer has done so far; directories are known by (device, inode), as links give them many names."""
 
     # The entries that the layer brought: a directory, and a name in it.

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
+
 from kvedge.storage.image_errors import BadImage, RegistryError
 from kvedge.storage.images.image_manifest import INDEX_TYPES, MANIFEST_TYPES, MAX_DOCUMENT, Descriptor
 from kvedge.storage.images.image_names import DEFAULT_REGISTRY, ImageName
@@ -38,8 +40,7 @@ _CHALLENGE = re.compile(r'([a-zA-Z_]+)="([^"]*)"')
 _RETRIED: Final = (408, 425, 429, 500, 502, 503, 504)
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Struct, frozen=True):
     """A manifest or index as the registry has it, its digest checked."""
 
     digest: str

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.storage.image_errors import RegistryError
 
 _REMEDY: Final = "check the network, or import the image: kvedge image import FILE --name NAME"
 
 
-@dataclass(frozen=True, slots=True)
-class PaceLimits:
+class PaceLimits(Struct, frozen=True):
     """In each `window` seconds of waiting for an answer at least `window_bytes` come; all of a pull in `total` seconds.
 
     A registry that sends a byte now and then never runs into a socket's time-out. Half an hour brings 1.8 MB at the

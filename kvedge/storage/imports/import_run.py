@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol, cast
+
+from msgspec import Struct, field
 
 from kvedge.resources.types import import_job as job_places
 from kvedge.resources.types.import_job import ImportJob, ImportOutcome
@@ -40,8 +41,7 @@ _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 Target = FileTarget | DeviceTarget
 
 
-@dataclass(frozen=True, slots=True)
-class ImportPlaces:
+class ImportPlaces(Struct, frozen=True):
     """Where things are; the defaults are those of a worker's Pod."""
 
     directory: Path = Path(job_places.TARGET_DIRECTORY)

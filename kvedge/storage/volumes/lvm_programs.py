@@ -10,9 +10,10 @@ import os
 import subprocess
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.storage.volumes.lvm_report import (
     GROUP_COLUMNS,
@@ -39,8 +40,7 @@ class ProgramError(VolumeDriverError):
     """A program failed; the text is its own, shortened."""
 
 
-@dataclass(frozen=True, slots=True)
-class LvmPrograms:
+class LvmPrograms(Struct, frozen=True):
     """What may be asked of lvm2; `seconds` is how long one call may take."""
 
     seconds: float = _SECONDS

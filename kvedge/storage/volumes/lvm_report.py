@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.storage.volumes.volume_driver import VolumeDriverError
 
@@ -24,8 +25,7 @@ _WORDS: Final = "report{binary_values_as_numeric=0}"
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9/_:-]")
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeGroup:
+class VolumeGroup(Struct, frozen=True):
     """A volume group, and the devices of it that are there."""
 
     name: str
@@ -33,8 +33,7 @@ class VolumeGroup:
     devices: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LogicalVolume:
+class LogicalVolume(Struct, frozen=True):
     """One logical volume; `minor` is that of its device, or -1 while it has none. Percents are 0 where unknown. A pool
     that `zeroes` clears each block before it gives it out.
     """

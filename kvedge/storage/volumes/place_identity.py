@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.runtime.durable_files import write_durably
 from kvedge.storage.volumes.volume_driver import PlaceMissing
@@ -20,8 +21,7 @@ IDENTITY_FILE: Final = ".kvedge-place"
 PLACES_MEMORY: Final = "volume-places"
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceIdentity:
+class PlaceIdentity(Struct, frozen=True):
     """The place at `path`, and the file of the box that remembers which one it is.
 
     `made_here` says that kvedge may make the directory itself; the administrator makes a mount point.

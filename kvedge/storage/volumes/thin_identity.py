@@ -7,16 +7,16 @@ file by which the box remembers them.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from kvedge.runtime.durable_files import write_durably
 from kvedge.storage.volumes.lvm_report import VolumeGroup
 from kvedge.storage.volumes.volume_driver import PlaceMissing
 
 
-@dataclass(frozen=True, slots=True)
-class ThinIdentity:
+class ThinIdentity(Struct, frozen=True):
     """The pool of a volume group, and the file of the box that remembers which ones they are."""
 
     group: str

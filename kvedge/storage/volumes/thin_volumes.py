@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.storage.volumes.lvm_report import LogicalVolume
 from kvedge.storage.volumes.volume_driver import SNAPSHOT_PREFIX, NewVolume, PlaceSpace, VolumeDriverError
@@ -34,8 +35,7 @@ _SECTOR: Final = 512
 _FULL_PERCENT: Final = 95.0
 
 
-@dataclass(frozen=True, slots=True)
-class ThinVolume:
+class ThinVolume(Struct, frozen=True):
     """One of ours: how large it may become, whether it is a device, and of a snapshot when, and what it shared then.
 
     A device is as large as its logical volume, of whole extents: the guest sees all of it, so that a copy needs as much
@@ -56,8 +56,7 @@ class ThinVolume:
         return max(self.shared, int(self.lv.size * self.lv.data_percent / 100))
 
 
-@dataclass(frozen=True, slots=True)
-class PoolSeen:
+class PoolSeen(Struct, frozen=True):
     """The pool of a place, what is ours in it, and the names of all volumes of its group."""
 
     pool: LogicalVolume

@@ -8,9 +8,10 @@ another name, have it on disk, and only then give it its own name. Touches nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 # The steps of making and removing a volume, in this order, at each of which a power cut may come. Tests end a driver
 # at each of them.
@@ -50,8 +51,7 @@ class PlaceMissing(VolumeDriverError):
     """The place is not there, or another disk is in its place: nothing may be written."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewVolume:
+class NewVolume(Struct, frozen=True):
     """What is to be made: the name, the size in bytes, and whether it is a device instead of a file system."""
 
     name: str
@@ -59,8 +59,7 @@ class NewVolume:
     block: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotFacts:
+class SnapshotFacts(Struct, frozen=True):
     """A snapshot: the size in bytes of its volume, whether that was a device, when, in ns since 1970, and where."""
 
     size: int
@@ -69,8 +68,7 @@ class SnapshotFacts:
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeUsage:
+class VolumeUsage(Struct, frozen=True):
     """What a volume may hold and what it takes of its place, in bytes; `enforced` says whether it can hold more."""
 
     size: int
@@ -78,8 +76,7 @@ class VolumeUsage:
     enforced: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceSpace:
+class PlaceSpace(Struct, frozen=True):
     """The room of a place in bytes: in all, free for volumes, and taken by the disks of its volumes and snapshots.
 
     `snapshots` is the part of `held` that snapshots have, `index_percent` how full is what a pool writes about itself.

@@ -8,8 +8,10 @@ connection broke.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.client.errors import FlagError, RefusedError
 from kvedge.client.session import Session, check_name
@@ -33,8 +35,7 @@ _KIND: Final = DataVolume.KIND
 _NEEDED: Final = ((_KIND.group, _KIND.plural), (UPLOAD_GROUP, TOKEN_REQUESTS))
 
 
-@dataclass(frozen=True, slots=True)
-class UploadTarget:
+class UploadTarget(Struct, frozen=True):
     """Where data is taken now, and what opens it."""
 
     address: ProxyAddress

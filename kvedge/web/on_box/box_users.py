@@ -6,9 +6,10 @@ Made by `box_console`, called by `console_app` in threads. Asks the API server w
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from kvedge.client.kubeconfigs import FoundKubeconfig
 from kvedge.client.session import Session, connect

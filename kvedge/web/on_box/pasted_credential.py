@@ -7,8 +7,9 @@ its server, its files and its programs mean nothing here.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.client.errors import FlagError
 from kvedge.resources.codec import JsonObject
@@ -21,8 +22,7 @@ _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _ADVICE: Final = "paste a token, such as `kubectl create token NAME` prints, or run `kvedge web` on your own computer"
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(Struct, frozen=True):
     """A token, and the namespace that its user works in; empty when none is named."""
 
     token: str

@@ -6,9 +6,10 @@ user gives away more than they have.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from kvedge.client.errors import FlagError, NotFoundError, RefusedError
 from kvedge.client.session import Session, check_name

@@ -16,7 +16,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict  # noqa: TID251 - of dataclasses of its tests
 from pathlib import Path
 from typing import Final
 

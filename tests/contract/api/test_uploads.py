@@ -6,7 +6,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, replace  # noqa: TID251 - of dataclasses of this file
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path

@@ -20,11 +20,11 @@ import struct
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import libvirt
+from msgspec.structs import replace
 
 from kvedge.launcher.domain.context import DiskSource, DomainContext, InterfaceTarget, KernelFiles
 from kvedge.launcher.domain.domain_xml import render_domain

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
+
+import msgspec
 
 from kvedge.network.binding.router_socket import hand_router_socket, router_of
 from kvedge.network.dhcp.ipv6_plan import Ipv6Lease
@@ -54,7 +55,7 @@ def ipv6_lease(world: PodWorld) -> Ipv6Lease:
 @contextmanager
 def ipv6_server(world: PodWorld, lease: Ipv6Lease, *, log: Path, handed: bool = True) -> Iterator[int]:
     """The responder as QEMU's user, without a capability, in the Pod's namespace; its process."""
-    command = [sys.executable, "-c", SERVE, json.dumps(asdict(lease)), world.bound.bridge]
+    command = [sys.executable, "-c", SERVE, json.dumps(msgspec.to_builtins(lease)), world.bound.bridge]
     with log.open("wb") as said:
         server = world.in_pod(
             lambda: subprocess.Popen(

@@ -6,10 +6,10 @@ import os
 import pwd
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from scapy.layers.l2 import ARP, Ether
 
 from kvedge.network.binding.binding_record import read_record

@@ -7,10 +7,10 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from scapy.layers.dhcp import BOOTP, DHCP
 from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether

@@ -8,11 +8,11 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.apply_step import apply_step
 from kvedge.network.binding.port_rules import MOST_FLOWS

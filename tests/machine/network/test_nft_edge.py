@@ -6,10 +6,10 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.binding.binding_state import Record, names_for
 from kvedge.network.binding.bridge_binding_plan import guard_table

@@ -6,9 +6,9 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import FIRST_ADDRESS_MARK

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.errors import OverlapError
 from kvedge.network.links import Links

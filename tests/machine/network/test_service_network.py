@@ -11,10 +11,10 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.links import Links
 from kvedge.network.netns import netns_path, run_in_netns

@@ -61,7 +61,7 @@ def _context_document(vmi: VirtualMachineInstance, overrides: Mapping[str, Any])
     document = _plain_context(vmi)
     for key, value in overrides.items():
         name = _snake(key)
-        if name not in document and name not in DomainContext.__dataclass_fields__:
+        if name not in document and name not in DomainContext.__struct_fields__:
             raise KeyError(f"{key} is nothing that a DomainContext has")
         if name in {"disk_sources", "interfaces"}:
             for entry, fields in value.items():

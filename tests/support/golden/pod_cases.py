@@ -9,11 +9,12 @@ Used by the unit tests and by the contract tests, which have API servers accept 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec.structs import replace
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.migrations.target_pod import target_pod

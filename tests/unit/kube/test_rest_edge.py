@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from kvedge.kube.credentials.client_certificate import ShownCertificate
 from kvedge.kube.credentials.connection_settings import from_document, from_kubeconfig

@@ -6,8 +6,10 @@ namespaces.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from ipaddress import ip_interface
+
+from msgspec.structs import replace
 
 from kvedge.network.binding.binding_state import GUARD_PREFIX, Names, Seen
 from kvedge.network.binding.bridge_binding_plan import (

@@ -79,5 +79,5 @@ def test_without_metrics_the_page_says_that_nobody_measures() -> None:
 
 
 def _fields() -> dict[str, Any]:
-    names = Session.__dataclass_fields__
+    names = Session.__struct_fields__
     return {name: SimpleNamespace() for name in names} | {"namespace": "shop"}

@@ -7,8 +7,9 @@ looks for "Eviction triggered evacuation".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
@@ -31,20 +32,17 @@ _REQUESTED_BY: Final = "requested-by"
 _DESCHEDULER: Final = "sigs.k8s.io/descheduler"
 
 
-@dataclass(frozen=True, slots=True)
-class Allow:
+class Allow(Struct, frozen=True):
     """The eviction goes on: the Pod is ended, and its guest shuts down with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(Struct, frozen=True):
     """The Pod stays for now."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """The VMI is marked, for its guest to leave `node`; the Pod stays until it has."""
 
     node: str

@@ -7,8 +7,9 @@ KubeVirt words it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
@@ -37,8 +38,7 @@ class IgnorableError(InferenceError):
     """The volume says nothing: a VM may choose to go on without."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inferred:
+class Inferred(Struct, frozen=True):
     """What becomes of a VM's spec: its matchers, None for one that goes; and whether its memory goes as well."""
 
     matchers: dict[str, JsonObject | None] = field(default_factory=dict)
@@ -80,8 +80,7 @@ def infer_matchers(spec: JsonObject, namespace: str, read: Reader) -> Inferred:
     return Inferred(made, drops_memory)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chain:
+class _Chain(Struct, frozen=True):
     part: Part
     namespace: str
     read: Reader

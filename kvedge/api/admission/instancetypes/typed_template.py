@@ -6,8 +6,9 @@ Called by admission_plan.py. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.subject import Cluster
@@ -22,8 +23,7 @@ _AT: Final = Field("spec").at("template", "spec")
 _FROM_TYPES: Final = "; it comes with the VM's instance type or preference"
 
 
-@dataclass(frozen=True, slots=True)
-class SeenTypes:
+class SeenTypes(Struct, frozen=True):
     """What a VM's types are, and what is to be told of those that are not there."""
 
     types: VmTypes = NO_TYPES

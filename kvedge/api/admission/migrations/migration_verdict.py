@@ -6,8 +6,9 @@ Called by migration_admission.py, which finds out what else there is, and by adm
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.migrations.crossing_rules import crossing_causes
@@ -35,8 +36,7 @@ _LONGEST_NAME: Final = 253
 _MOST_LABELS: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
+class Around(Struct, frozen=True):
     """What else there is when a migration is made.
 
     `nodes` are some nodes of the cluster, two at least where it has so many; `suitable` are some that take VMs and have

@@ -7,8 +7,9 @@ was written and as it reads with its defaults, so that comparing two presets dec
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.api.admission.spec_verdict import member_of
 from kvedge.resources.codec import DecodeError, JsonObject, decode, encode
@@ -23,8 +24,7 @@ OFFSET: Final = ("utc", "timezone")
 _TYPED: Final = frozenset({*WHOLE, WATCHDOG, "clock.timer"})
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """What a preset brings to one place: as it was written, and with its defaults written out."""
 
     value: Any
@@ -35,8 +35,7 @@ class Part:
         return bool(self.value == other.value or self.plain == other.plain)
 
 
-@dataclass(frozen=True, slots=True)
-class Preset:
+class Preset(Struct, frozen=True):
     """One preset: the labels that it is for, its domain, and the parts of it by their place below the domain."""
 
     name: str

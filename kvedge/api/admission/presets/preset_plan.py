@@ -11,9 +11,10 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from kvedge.api.admission.presets.preset_parts import OFFSET, WATCHDOG, WHOLE, Part, Preset, part_of
 from kvedge.api.admission.rules.causes import MOST_CAUSES, Cause, Field

@@ -6,8 +6,9 @@ Yielded by every rule of this folder. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 
@@ -37,8 +38,7 @@ class Field(str):
         return Field(f"{self}[{key}]")
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """One thing that is wrong: where, and what in words for the user; `reason` is a metav1.CauseType."""
 
     field: str

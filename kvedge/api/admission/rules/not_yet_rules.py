@@ -7,8 +7,9 @@ admission_plan.py; touches nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge import __version__
 from kvedge.api.admission.rules.causes import Cause, Field, unsupported_cause
@@ -17,8 +18,7 @@ from kvedge.resources.codec import JsonObject
 _RELEASE: Final = ".".join(__version__.split(".")[:2])
 
 
-@dataclass(frozen=True, slots=True)
-class NotYet:
+class NotYet(Struct, frozen=True):
     """A field below a VMI's spec, `[]` standing for each item of a list.
 
     Asked for is what is there and not false or empty (`containerPath: {}` asks for it).

@@ -6,7 +6,9 @@ Made by admission_plan.py, read by every `*_rules` file. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.resources.configuration.configuration import DEFAULTS, Configuration
@@ -15,8 +17,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 from kvedge.runtime.architecture import host_architecture
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Struct, frozen=True):
     """Facts for all VMs: the architecture of one that names none, and the configuration in force."""
 
     architecture: str = field(default_factory=host_architecture)
@@ -39,8 +40,7 @@ class Cluster:
         return self.configuration.allows_machine(architecture, machine)
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """A VMI's spec at the path `at`; `metadata` is the VMI's, or that of the template it is made from."""
 
     spec: VirtualMachineInstanceSpec

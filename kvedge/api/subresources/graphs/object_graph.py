@@ -8,8 +8,9 @@ and the claim of firmware's and TPM's state also before there is one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.resources.access_credentials import part_of
 from kvedge.resources.codec import JsonObject
@@ -46,8 +47,7 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
 _MATCHED: Final = {kind.lower(): kind for kind in _KINDS if _KINDS[kind][0] == _TYPES}
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """One object of the tree; `is_optional`: the VM can be made anew without it."""
 
     kind: str
@@ -79,8 +79,7 @@ class Node:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """Which nodes below the first one are told; one that is left out takes what is below it along."""
 
     optional: bool = True

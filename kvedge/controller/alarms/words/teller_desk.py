@@ -13,9 +13,10 @@ import logging
 import os
 import stat
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.controller.alarms.alarm_board import AlarmBoard
 from kvedge.controller.alarms.words.deadline_stream import WordsFailed
@@ -42,8 +43,7 @@ log = logging.getLogger(__name__)
 _PERIOD: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class WordPlaces:
+class WordPlaces(Struct, frozen=True):
     """Where this host says who is told, and what it is called; a controller in a Pod has no directory."""
 
     directory: Path | None = None

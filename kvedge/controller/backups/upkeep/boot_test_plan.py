@@ -6,9 +6,10 @@ becomes of the controller, who deletes the test deletes all of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.backups.errand_status import plan_in_time, write_status
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, SnapshotPlan, Told
@@ -24,8 +25,7 @@ _DEADLINE_SECONDS: Final = 4 * 3600.0
 _LONGEST: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class BootView:
+class BootView(Struct, frozen=True):
     """One test, its restore, and the guest that it has made; `refusal` is why the server did not take the restore."""
 
     test: BackupTest

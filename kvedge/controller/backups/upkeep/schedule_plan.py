@@ -7,11 +7,11 @@ many. Old backups go when a round is over in which at least one succeeded.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.controller.backups.upkeep.rounds import (
     find_old_runs,
@@ -51,8 +51,7 @@ _LONGEST: Final = 1000
 _State = tuple[str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleView:
+class ScheduleView(Struct, frozen=True):
     """One schedule, the VMs that it means, and what it has made.
 
     `absent` are VMs that it names and that are not there; `taken` are names of backups that others have made; `refusal`

@@ -7,11 +7,11 @@ which of them are in use, is decided here anew for each worker.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.controller.backups.errand_status import plan_in_time, write_status
 from kvedge.controller.backups.worker_pods import (
@@ -54,8 +54,7 @@ _LONGEST: Final = 1000
 MODES: Final = {"Prune": "prune", "Verify": "verify", "List": "list"}
 
 
-@dataclass(frozen=True, slots=True)
-class TaskView:
+class TaskView(Struct, frozen=True):
     """All that the plan judges.
 
     `targets` are the VMs whose backups may go, `absent` those of them that are not there; `rival` is what works in the

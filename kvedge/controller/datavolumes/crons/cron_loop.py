@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.datavolumes.crons.cron_objects import import_name, is_import, owner_of_cron
 from kvedge.controller.datavolumes.crons.cron_plan import (
@@ -57,8 +58,7 @@ _SOURCE_INDEX: Final = "data-source"
 _USED_INDEX: Final = "used-claim"
 
 
-@dataclass(frozen=True, slots=True)
-class CronSources:
+class CronSources(Struct, frozen=True):
     """The informers and writers that the loop works with."""
 
     client: KubeClient

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.controller.datavolumes.crons.cron_objects import (
     data_source_of,
@@ -50,41 +52,35 @@ SUCCEEDED: Final = "Succeeded"
 _LONGEST_NAME: Final = 63
 
 
-@dataclass(frozen=True, slots=True)
-class Poll:
+class Poll(Struct, frozen=True):
     """Look at the source."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndPoll:
+class EndPoll(Struct, frozen=True):
     """Take a poll's Pod away."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class PatchCron:
+class PatchCron(Struct, frozen=True):
     """Change the DataImportCron; `body` is a merge patch for the version that was read."""
 
     body: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class CreateImport:
+class CreateImport(Struct, frozen=True):
     """Import something new."""
 
     data_volume: DataVolume
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteImport:
+class DeleteImport(Struct, frozen=True):
     """Take an old image away, or one that could not be imported."""
 
     data_volume: DataVolume
 
 
-@dataclass(frozen=True, slots=True)
-class PointAt:
+class PointAt(Struct, frozen=True):
     """Have the DataSource, and have it point there; `there` is the present one."""
 
     wanted: DataSource
@@ -94,16 +90,14 @@ class PointAt:
 CronAction: TypeAlias = Poll | EndPoll | PatchCron | CreateImport | DeleteImport | PointAt
 
 
-@dataclass(frozen=True, slots=True)
-class CronPlan:
+class CronPlan(Struct, frozen=True):
     """Actions in order, and in how many seconds to look again when nothing changes."""
 
     actions: tuple[CronAction, ...] = ()
     again_after: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CronView:
+class CronView(Struct, frozen=True):
     """A DataImportCron, its poll if there is one, its imports, and the DataSource that it manages.
 
     `rivals` are the others that manage the same DataSource, `used` the claims of its namespace that VMs have,

@@ -5,11 +5,11 @@ Called by cron_plan.py. Pure. Words are CDI's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.controller.datavolumes.cdi_conditions import with_condition
 from kvedge.resources.types.data_import_cron import DataImportCron, DataImportCronStatus, ImportStatus
@@ -21,8 +21,7 @@ UP_TO_DATE: Final = "UpToDate"
 _FORMAT: Final = "pvc"
 
 
-@dataclass(slots=True)
-class Outlook:
+class Outlook(Struct):
     """What is wanted by its digest and name, its import, the newest good one, and what is in the way."""
 
     digest: str = ""

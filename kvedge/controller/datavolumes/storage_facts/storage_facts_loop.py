@@ -6,8 +6,9 @@ owner; the configuration is made once, and users with the right may change it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.datavolumes.storage_facts.named_snapshots import find_snapshot
 from kvedge.controller.datavolumes.storage_facts.storage_facts_plan import plan_config, plan_data_source, plan_profile
@@ -34,8 +35,7 @@ _CONFIG_SECONDS: Final = 30.0
 _SNAPSHOT_SECONDS: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class StorageFactsSources:
+class StorageFactsSources(Struct, frozen=True):
     """The informers and writers that the loop works with."""
 
     client: KubeClient

@@ -6,9 +6,10 @@ decoded within bounds, and what does not fit is shown as text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.datavolumes.data_volume_status import State
 from kvedge.resources.codec import DecodeError, decode_json
@@ -26,8 +27,7 @@ _NOTHING: Final = State("False")
 _PULL_REASONS: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName"})
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSeen:
+class WorkerSeen(Struct, frozen=True):
     """A worker: where it is, and how it ended if it has."""
 
     pod: Pod

@@ -6,8 +6,9 @@ controller counts the tries and waits between them; that is the same on one box 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.confinement import make_container_context, make_pod_context
 from kvedge.controller.datavolumes.workers.worker_job_plan import (
@@ -78,8 +79,7 @@ _GRACE_SECONDS: Final = 10
 _NOBODY_SEES: Final = 0o440
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerPlace:
+class WorkerPlace(Struct, frozen=True):
     """Where a worker runs and what it uses: its claim, the one it copies, and the guest that waits for it."""
 
     claim: PersistentVolumeClaim

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vm.create_patience import CreatePatience
@@ -48,8 +49,7 @@ _WORKERS: Final = 2
 _MOST_STEPS: Final = 6
 
 
-@dataclass(frozen=True, slots=True)
-class HotplugSources:
+class HotplugSources(Struct, frozen=True):
     """The informers and writers that the loop works with; `cdi_config` is None while it is not known."""
 
     client: KubeClient

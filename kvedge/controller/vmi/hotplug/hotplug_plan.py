@@ -9,10 +9,10 @@ never told of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec import Struct, field
 
 from kvedge.controller.claim_copy import claim_info
 from kvedge.controller.vmi.claim_rules import IN_USE, NOT_FOUND, NOT_POPULATED, filling_words, in_use
@@ -47,24 +47,21 @@ _UNSCHEDULABLE: Final = "Unschedulable"
 _LONGEST: Final = 512
 
 
-@dataclass(frozen=True, slots=True)
-class PatchStatus:
+class PatchStatus(Struct, frozen=True):
     """Change the VMI; `body` is a merge patch for the version that was read. `news` are events: reason and message."""
 
     body: JsonObject
     news: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CreateAttachment:
+class CreateAttachment(Struct, frozen=True):
     """Hold a claim on the launcher's node, for this volume."""
 
     volume: str
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteAttachment:
+class DeleteAttachment(Struct, frozen=True):
     """Let a claim go; `volume` is the one that comes back with another Pod as soon as its claim is filled."""
 
     pod: Pod
@@ -74,8 +71,7 @@ class DeleteAttachment:
 HotplugAction: TypeAlias = PatchStatus | CreateAttachment | DeleteAttachment
 
 
-@dataclass(frozen=True, slots=True)
-class HotplugView:
+class HotplugView(Struct, frozen=True):
     """A VMI, its launcher Pod, the Pods whose controller is this very launcher Pod, the VMI's claims by name, and for
     each volume whose Pod was refused why, and that it is not to be tried again yet. `holders` are the VMIs that keep
     this one from claims which it does not have yet, by claim. `cdi` is the CDIConfig, None while it is not known.

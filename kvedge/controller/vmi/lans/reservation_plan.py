@@ -6,8 +6,9 @@ Pure; `lan_reservations` looks, asks here, and writes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.network.lan.lan_addresses import LanAddresses
 from kvedge.resources.lan_reservations import (
@@ -24,8 +25,7 @@ from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 _MOST_TOLD: Final = 4
 
 
-@dataclass(frozen=True)
-class NicOnLan:
+class NicOnLan(Struct, frozen=True):
     """A NIC of a VMI on the network: its MAC, the VMI as namespace/name, and the addresses that its status shows."""
 
     mac: str

@@ -7,8 +7,9 @@ in read-only, as the launcher's image has nothing in it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.disk_container_manifest import HOST_USR, disk_container, host_library_volumes
@@ -66,8 +67,7 @@ _EMPTY_DIRECTORIES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MountedVolume:
+class MountedVolume(Struct, frozen=True):
     """A volume and the one place where the compute container has it: a directory, or a device node."""
 
     volume: PodVolume

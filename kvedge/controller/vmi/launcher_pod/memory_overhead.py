@@ -15,8 +15,9 @@ what the kernel's own devices hold, was not measured: guests were emulated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.types.sriov_networks import VFIO_BYTES
 
@@ -60,8 +61,7 @@ VFIO: Final = VFIO_BYTES
 LIMITED: Final = 100 * _MIB
 
 
-@dataclass(frozen=True, slots=True)
-class GuestShape:
+class GuestShape(Struct, frozen=True):
     """What of a guest counts; memory in bytes."""
 
     memory: int

@@ -8,8 +8,9 @@ started again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.controller.confinement import make_container_context
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
@@ -67,8 +68,7 @@ def share_containers(vmi: VirtualMachineInstance, config: ClusterConfig, compute
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Share:
+class _Share(Struct, frozen=True):
     """A volume's name, where its container has it, what it mounts, and the launcher's path that it is to be."""
 
     name: str

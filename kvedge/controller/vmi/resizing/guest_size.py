@@ -6,10 +6,10 @@ until it does, and one whose Pod has grown may take what there is: the Pod that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.resources.moves.pod_room import find_room, room_bytes
 from kvedge.resources.types.core import Pod
@@ -22,8 +22,7 @@ _MADE_FOR: Final = "kvedge.io/made-for-guest"
 _LONGEST: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class GuestSize:
+class GuestSize(Struct, frozen=True):
     """vCPUs, and bytes of memory."""
 
     vcpus: int = 0

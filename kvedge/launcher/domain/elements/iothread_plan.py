@@ -6,8 +6,9 @@ Used by the converter for `<iothreads>` and for each disk's driver. Touches noth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import cycle
+
+from msgspec import Struct, field
 
 from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.conversion_error import ConversionError
@@ -21,8 +22,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import UnreadableCpus, whole_cpus
 
 
-@dataclass(frozen=True, slots=True)
-class IoThreadPlan:
+class IoThreadPlan(Struct, frozen=True):
     """`count` threads, numbered from 1; `of_disk` has one for a virtio disk's name, `pool` those that all share."""
 
     count: int = 0

@@ -6,8 +6,9 @@ Used by the converter. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.conversion_error import ConversionError
@@ -21,8 +22,7 @@ _NEAR: Final = 10
 _FAR: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class GuestCell:
+class GuestCell(Struct, frozen=True):
     """A cell of the guest: the node's cell that it is in, its vCPUs, its bytes, and how far the guest's cells are."""
 
     host_cell: int

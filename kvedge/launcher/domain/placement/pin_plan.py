@@ -8,8 +8,9 @@ filled in their order, so that a small guest stays in one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.conversion_error import ConversionError
@@ -30,8 +31,7 @@ _FIELD: Final = "spec.domain.cpu.dedicatedCpuPlacement"
 _REMEDY: Final = "look at the CPU manager of the node's kubelet"
 
 
-@dataclass(frozen=True, slots=True)
-class PinPlan:
+class PinPlan(Struct, frozen=True):
     """The node's CPU of each vCPU, and those of the emulator and of each IO thread by its number.
 
     Of a guest that shares CPUs it is empty.

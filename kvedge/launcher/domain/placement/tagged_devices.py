@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.launcher.domain.context import DomainContext, PassedDevice
 from kvedge.launcher.domain.platform import Platform
@@ -22,8 +23,7 @@ from kvedge.resources.values.pci_addresses import pci_parts
 _USB_PORTS: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class TaggedDevice:
+class TaggedDevice(Struct, frozen=True):
     """A device of the node, its tag, and its place in the guest: a PCI address, or `bus:port` of USB.
 
     The place is empty where libvirt chooses one.

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 _MICROSECOND: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class CgroupUsage:
+class CgroupUsage(Struct, frozen=True):
     """Nanoseconds of CPU since the cgroup was made, and the bytes of memory that it holds and cannot give up."""
 
     cpu: int

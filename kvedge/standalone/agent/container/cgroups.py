@@ -12,9 +12,10 @@ import os
 import signal
 from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.runtime.linux.cpu_lists import CpuListError, cpu_list_text, parse_cpu_list
 from kvedge.runtime.mount_table import mount_table, parse_mounts
@@ -34,8 +35,7 @@ _ATTEMPTS: Final = 3
 _AT_ONCE: Final = 128
 
 
-@dataclass(frozen=True, slots=True)
-class CgroupLimits:
+class CgroupLimits(Struct, frozen=True):
     """What a Pod may take: bytes of memory, thousandths of a CPU as its share and as its limit; 0 for no limit.
 
     `cpus` are those that it may run on; none for all.
@@ -47,8 +47,7 @@ class CgroupLimits:
     cpus: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Hierarchy:
+class Hierarchy(Struct, frozen=True):
     """One mounted hierarchy; `controllers` is empty for version 2."""
 
     path: Path
@@ -69,8 +68,7 @@ class Hierarchy:
         return (self.path / _PARENT / instance).is_dir()
 
 
-@dataclass(slots=True)
-class Cgroups:
+class Cgroups(Struct):
     """The cgroups of one instance of kvedge, named after its bridge."""
 
     instance: str

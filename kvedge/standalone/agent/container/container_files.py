@@ -20,12 +20,12 @@ Called by everything in this folder that reads or writes there. Paths only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class ContainerFiles:
+
+class ContainerFiles(Struct, frozen=True):
     """One container's files."""
 
     pod: Path
@@ -80,8 +80,7 @@ class ContainerFiles:
         return self.pod / "logs" / f"{self.name}.log"
 
 
-@dataclass(frozen=True, slots=True)
-class PodFiles:
+class PodFiles(Struct, frozen=True):
     """One Pod's files."""
 
     path: Path

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.names import GUESTFS_IMAGE
 from kvedge.resources.types.core import Container, Pod, Sysctl, VolumeMount
@@ -34,8 +35,7 @@ _GUARANTEED_SCORE: Final = -997
 _BEST_EFFORT_SCORE: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class PodPlace:
+class PodPlace(Struct, frozen=True):
     """What a Pod was given on this node: its volumes' paths, namespace, cgroups, and the node's memory in bytes."""
 
     files: PodFiles

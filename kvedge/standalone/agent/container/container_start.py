@@ -13,9 +13,10 @@ import select
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 import kvedge
 from kvedge.runtime.program import is_frozen, program_command
@@ -35,8 +36,7 @@ class ContainerStartError(Exception):
     """A container could not be started, and nothing of it runs; the text is for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Starter:
+class _Starter(Struct, frozen=True):
     """The starter's process, a descriptor that is readable once it has ended, and where it takes its orders."""
 
     pid: int

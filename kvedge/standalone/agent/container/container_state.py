@@ -13,11 +13,11 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.resources.codec import learn
 from kvedge.runtime.durable_files import write_whole
@@ -52,18 +52,15 @@ learn(ExitRecord)
 learn(StartedRecord)
 
 
-@dataclass(frozen=True, slots=True)
-class NotStarted:
+class NotStarted(Struct, frozen=True):
     """Nothing of it ever ran."""
 
 
-@dataclass(frozen=True, slots=True)
-class Starting:
+class Starting(Struct, frozen=True):
     """A starter works on it right now (maybe one of an agent that was killed)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """Its first process lives; `pid` as the host sees it."""
 
     pid: int
@@ -71,8 +68,7 @@ class Running:
     started_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """It is over; `started_at` is None when its command never ran."""
 
     exit: ExitRecord

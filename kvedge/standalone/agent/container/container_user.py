@@ -6,9 +6,10 @@ Called when a container is planned. Reads passwd and group of the image's tree, 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.types.core import Container, Pod, PodSecurityContext, SecurityContext
 from kvedge.storage.beneath import hold_directory, open_regular
@@ -22,8 +23,7 @@ class UserError(Exception):
     """The container's user cannot be known or is not allowed: CreateContainerConfigError, with this text."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerUser:
+class ContainerUser(Struct, frozen=True):
     """A user, its group, and all its supplementary groups."""
 
     uid: int

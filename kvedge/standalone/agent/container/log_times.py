@@ -9,17 +9,17 @@ from __future__ import annotations
 import bisect
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 # Milliseconds since the epoch, and the log's length in bytes at that time.
 _ENTRY: Final = struct.Struct(">QQ")
 
 
-@dataclass(frozen=True, slots=True)
-class LogTimes:
+class LogTimes(Struct, frozen=True):
     """Ascending lengths of a log and the times at which it had them."""
 
     lengths: tuple[int, ...]

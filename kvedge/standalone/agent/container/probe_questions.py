@@ -14,10 +14,10 @@ import ssl
 import time
 import urllib.parse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject, learn
 from kvedge.resources.values.host_ports import join_address
@@ -41,8 +41,7 @@ T = TypeVar("T")
 learn(ProcessSpec)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """The container that a probe asks: it runs, at its Pod's address."""
 
     files: ContainerFiles

@@ -5,8 +5,9 @@ Called by `pod_probes`, which has them asked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.values.durations import bound_grace
@@ -18,16 +19,14 @@ _MOST_TEXTS: Final = 10
 _COMBINED: Final = "(combined from similar events)"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What asking once has brought, and for a no the reason in words."""
 
     passed: bool
     words: str = ""
 
 
-@dataclass(slots=True)
-class ProbeHistory:
+class ProbeHistory(Struct):
     """One probe's past: `due` on the monotonic clock; `passed` is None until it has said something."""
 
     due: float
@@ -37,8 +36,7 @@ class ProbeHistory:
     told: set[str] = field(default_factory=set)
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeSettings:
+class ProbeSettings(Struct, frozen=True):
     """A probe's numbers with Kubernetes' defaults, in seconds; `grace` is None for the Pod's own."""
 
     initial_delay: float

@@ -13,9 +13,10 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import field
 
 from kvedge.runtime.linux.cpu_lists import cpu_list_text
 from kvedge.runtime.mount_table import mount_table
@@ -48,7 +49,6 @@ def pod_cgroups(instance: str, *, with_cpus: bool = False) -> Cgroups:
     return Cgroups(instance, hierarchies)
 
 
-@dataclass(slots=True)
 class SystemdScopes(Cgroups):
     """One scope per Pod, in one slice per instance."""
 

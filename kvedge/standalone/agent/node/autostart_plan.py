@@ -10,9 +10,10 @@ an hour after kvedge's start nobody waits any more.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER, LONGEST_AUTOSTART_DELAY
 from kvedge.resources.phases import FINAL_POD_PHASES
@@ -30,8 +31,7 @@ PATIENCE: Final = timedelta(seconds=300)
 LONGEST: Final = timedelta(seconds=3600)
 
 
-@dataclass(frozen=True, slots=True)
-class NotYet:
+class NotYet(Struct, frozen=True):
     """Why a Pod waits for others, and after how many seconds to look again at the latest."""
 
     reason: str

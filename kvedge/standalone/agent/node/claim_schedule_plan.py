@@ -6,7 +6,8 @@ Called by the scheduler loop. The messages are those of Kubernetes' volume plugi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Node, Pod
@@ -21,8 +22,7 @@ from kvedge.standalone.volumes.volume_matching import is_reachable, waits_for_co
 from kvedge.standalone.volumes.volume_words import BIND_COMPLETED, SELECTED_NODE
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
+class Storage(Struct, frozen=True):
     """Where claims, volumes and classes are found by namespace and name; each may be missing."""
 
     claim: Callable[[str, str], PersistentVolumeClaim | None]
@@ -30,8 +30,7 @@ class Storage:
     storage_class: Callable[[str], StorageClass | None]
 
 
-@dataclass(slots=True)
-class ClaimVerdict:
+class ClaimVerdict(Struct):
     """Why a Pod cannot go to the node, and the claims that are bound once they are told the node."""
 
     reasons: list[str] = field(default_factory=list)

@@ -7,9 +7,10 @@ foreign filters as well, so that the Node says what blocks the guests' way now, 
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_ports import LanHealth, heal_lan

@@ -12,10 +12,11 @@ import shutil
 import socket
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 import kvedge
 from kvedge.resources.codec import JsonObject
@@ -39,8 +40,7 @@ _CONDITIONS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HostFacts:
+class HostFacts(Struct, frozen=True):
     """What does not change while the agent runs; sizes in bytes."""
 
     name: str

@@ -7,8 +7,9 @@ subresource.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from kvedge.kube.errors import Conflict, NotFound
 from kvedge.kube.events import EventRecorder
@@ -34,8 +35,7 @@ SCHEDULERS = ("", "default-scheduler")
 _LOOK_AGAIN = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class FollowedStorage:
+class FollowedStorage(Struct, frozen=True):
     """What the scheduler sees of claims and their volumes."""
 
     claims: Informer[PersistentVolumeClaim]
@@ -51,8 +51,7 @@ class FollowedStorage:
         )
 
 
-@dataclass(slots=True)
-class SchedulerLoop:
+class SchedulerLoop(Struct):
     """Binds the Pods of all namespaces to one node."""
 
     node_name: str

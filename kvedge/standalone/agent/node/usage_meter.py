@@ -11,10 +11,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from kvedge.runtime.linux.meminfo import read_meminfo
 from kvedge.standalone.agent.container.cgroup_usage import CgroupUsage
@@ -43,8 +44,7 @@ class PodCgroups(Protocol):
         """What a Pod has used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """The counters at one time, on the monotonic clock; CPU in nanoseconds."""
 
     at: float

@@ -11,8 +11,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.kube.errors import KubeError
 from kvedge.kube.events import EventRecorder
@@ -42,8 +43,7 @@ _UNDER_WAY: Final = ImageProblem("", "")
 _Wanted = tuple[str, str]
 
 
-@dataclass(slots=True)
-class _Asked:
+class _Asked(Struct):
     """One Pod's wish for one image."""
 
     image: Image | None = None

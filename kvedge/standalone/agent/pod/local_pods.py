@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from kvedge.kube.work_queue import Key
 from kvedge.resources.meta import Condition
@@ -23,8 +24,7 @@ from kvedge.standalone.agent.pod.pod_record import DamagedRecord, PodRecord, pod
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class LocalPod:
+class LocalPod(Struct):
     """One Pod; times in seconds since the epoch unless said otherwise."""
 
     key: Key

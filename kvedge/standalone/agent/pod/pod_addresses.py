@@ -11,10 +11,10 @@ import queue
 import threading
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.kube.errors import AlreadyExists, KubeError, NotFound
 from kvedge.kube.informer import Informer
@@ -40,8 +40,7 @@ _VMI: Final = "VirtualMachineInstance"
 _PLURALS: Final = {_VM: "virtualmachines", _VMI: "virtualmachineinstances", "Pod": "pods"}
 
 
-@dataclass(frozen=True, slots=True)
-class AddressOwner:
+class AddressOwner(Struct, frozen=True):
     """What an address belongs to: a VM, a VMI without one, or a Pod that is no launcher."""
 
     kind: str

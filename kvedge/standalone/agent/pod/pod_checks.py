@@ -6,8 +6,9 @@ Called by the Pod plan. A Pod that asks for one of these ends as Failed with a r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.types.core import Container, Pod
 
@@ -15,8 +16,7 @@ from kvedge.resources.types.core import Container, Pod
 _SYSCTL_PREFIXES: Final = ("net.ipv4.", "net.ipv6.", "net.core.somaxconn", "kernel.shm", "kernel.msg", "kernel.sem")
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(Struct, frozen=True):
     """Why a Pod is not run: a reason in one word, and a message for the user."""
 
     reason: str

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.informer import Informer
@@ -54,8 +54,7 @@ _MOST_ROUNDS: Final = 20
 _KILLED: Final = 137
 
 
-@dataclass(slots=True)
-class PodLoop:
+class PodLoop(Struct):
     """Runs the Pods of one node."""
 
     node_name: str

@@ -7,8 +7,9 @@ container is planned to start only when it is seen that it never did.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+from msgspec import Struct, field
 
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Container, Pod
@@ -22,16 +23,14 @@ FORCED_GRACE_SECONDS: Final = 2.0
 _LOOK_AGAIN: Final = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class ImageProblem:
+class ImageProblem(Struct, frozen=True):
     """Why an image is not there: a waiting reason of Kubernetes and a message."""
 
     reason: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class PodSeen:
+class PodSeen(Struct, frozen=True):
     """One Pod as it is on this node; times in seconds since the epoch."""
 
     containers: Mapping[str, ContainerState]
@@ -57,63 +56,53 @@ class PodSeen:
     unhealthy_since: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class AskForImages:
+class AskForImages(Struct, frozen=True):
     """See to it that these images are in the store."""
 
     references: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MakePlace:
+class MakePlace(Struct, frozen=True):
     """Make volumes, network, cgroup."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartContainer:
+class StartContainer(Struct, frozen=True):
     """Start a container that never ran."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class LimitCpu:
+class LimitCpu(Struct, frozen=True):
     """Limit its CPU time. Not before a container runs, whose start would take several tenths of a second longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskToEnd:
+class AskToEnd(Struct, frozen=True):
     """SIGTERM for these containers."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EndUnhealthy:
+class EndUnhealthy(Struct, frozen=True):
     """SIGTERM for a container whose liveness probe says no."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(Struct, frozen=True):
     """SIGKILL for these containers with all their processes."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReleasePlace:
+class ReleasePlace(Struct, frozen=True):
     """Take network and cgroup back; the volumes go with the Pod itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetPod:
+class ForgetPod(Struct, frozen=True):
     """Remove the Pod's directory, and then its object."""
 
 
-@dataclass(frozen=True, slots=True)
-class LookAgain:
+class LookAgain(Struct, frozen=True):
     """Nothing to do before so many seconds have passed."""
 
     after: float

@@ -11,8 +11,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.work_queue import Key
@@ -54,8 +56,7 @@ class _Entry:
     under_way: bool = False
 
 
-@dataclass(slots=True)
-class PodProbes:
+class PodProbes(Struct):
     """The probes of all Pods of this node; methods may be called from any thread."""
 
     events: EventRecorder

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from kvedge.resources.codec import decode, encode
@@ -27,8 +27,7 @@ from kvedge.standalone.agent.pod.place.pod_place import Places
 _LOOK_AGAIN_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Resizing:
+class Resizing(Struct, frozen=True):
     """Finds whether the node has room: `find_lacks(pod, others)` says what of it is too small for a Pod beside others;
     `list_pods()` are all Pods, and `find_local(uid)` is what this agent knows of one.
 

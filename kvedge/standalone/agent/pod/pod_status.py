@@ -7,9 +7,10 @@ others (readiness gates) are left as they are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.phases import FINAL_POD_PHASES
@@ -36,8 +37,7 @@ _OURS: Final = ("Initialized", "Ready", "ContainersReady", "PodScheduled", "PodR
 _LONGEST_MESSAGE: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class StatusFacts:
+class StatusFacts(Struct, frozen=True):
     """What a Pod's status is made from."""
 
     containers: Mapping[str, ContainerState]

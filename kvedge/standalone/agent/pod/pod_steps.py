@@ -10,9 +10,10 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.events import EventRecorder
@@ -67,8 +68,7 @@ class StepError(Exception):
         self.problem = problem
 
 
-@dataclass(frozen=True, slots=True)
-class PodSteps:
+class PodSteps(Struct, frozen=True):
     """Everything that steps need."""
 
     client: KubeClient

@@ -10,8 +10,10 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.runtime.background import passing_thread
 
@@ -41,8 +43,7 @@ def next_job(waiting: Sequence[Job], running: Mapping[str, int]) -> Job | None:
     return min(allowed, key=lambda job: running.get(job.namespace, 0), default=None)
 
 
-@dataclass(slots=True)
-class PullQueue:
+class PullQueue(Struct):
     """Runs jobs; safe for several threads."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)

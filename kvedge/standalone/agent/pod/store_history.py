@@ -6,8 +6,9 @@ one. Called by the Pod loop: nobody wanted it to end, so it gets its whole grace
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
@@ -20,8 +21,7 @@ from kvedge.standalone.apiserver.store.object_store_copies import REVISION_GAP
 _JUMP: Final = REVISION_GAP // 2
 
 
-@dataclass(frozen=True, slots=True)
-class StoreSeen:
+class StoreSeen(Struct, frozen=True):
     """An object store: the UID of its namespace kube-system, which each store makes once and keeps in all its copies,
     and the revision that it has reached."""
 
@@ -36,8 +36,7 @@ def is_forgotten(known: StoreSeen, present: StoreSeen) -> bool:
     return not 0 <= present.revision - known.revision < _JUMP
 
 
-@dataclass(slots=True)
-class StoreHistory:
+class StoreHistory(Struct):
     """Compares the store that Pods were last seen in with the present one."""
 
     client: KubeClient

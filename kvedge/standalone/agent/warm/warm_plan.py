@@ -6,8 +6,9 @@ Called by `warm_starts`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.runtime.linux.shown_words import join_words
 from kvedge.standalone.agent.container.container_spec import ContainerSpec
@@ -24,8 +25,7 @@ _READ_AT_START: Final = (
 _LONGEST_PAUSE: Final = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class OwnProgram:
+class OwnProgram(Struct, frozen=True):
     """This very program: its command line without a verb, and the host's directories that it needs."""
 
     command: Sequence[str]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.access.csr_rules import CLIENT_SIGNER, find_reserved_group, groups_of, has_condition
@@ -34,16 +34,14 @@ _CLIENT_USAGE: Final = "client auth"
 _HARMLESS_USAGES: Final = frozenset({"digital signature", "key encipherment"})
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(Struct, frozen=True):
     """Issue a certificate for so long."""
 
     request: x509.CertificateSigningRequest
     life: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(Struct, frozen=True):
     """Say why it will never be signed."""
 
     reason: str

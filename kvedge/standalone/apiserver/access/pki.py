@@ -7,7 +7,6 @@ Touches only the directory it is given; private keys are readable by their owner
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from msgspec import Struct
 
 from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_durably
@@ -26,16 +26,14 @@ _CA_LIFE = timedelta(days=10950)
 _LEAF_LIFE = timedelta(days=1095)
 
 
-@dataclass(frozen=True)
-class KeyPair:
+class KeyPair(Struct, frozen=True):
     """A certificate and its private key, as PEM texts."""
 
     certificate: bytes
     key: bytes
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """The subject of a client certificate: CN is the user, each O a group."""
 
     user: str

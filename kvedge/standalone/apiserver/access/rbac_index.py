@@ -7,8 +7,9 @@ binding counts from the moment in which its write is answered. No I/O.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.policy_rules import RBAC_GROUP, PolicyRule, policy_rules
@@ -23,8 +24,7 @@ BINDINGS: Final = f"rolebindings.{RBAC_GROUP}"
 CLUSTER_BINDINGS: Final = f"clusterrolebindings.{RBAC_GROUP}"
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """A binding's subjects and rights; `namespace` is empty for everywhere. Subjects: `User:NAME`, `Group:NAME`."""
 
     namespace: str

@@ -11,7 +11,6 @@ import base64
 import hashlib
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -21,6 +20,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+from msgspec import Struct
 
 from kvedge.resources.codec import learn
 from kvedge.resources.role_users import ACCOUNT_PREFIX
@@ -73,16 +73,14 @@ learn(_Header)
 learn(_Claims)
 
 
-@dataclass(frozen=True, slots=True)
-class BoundTo:
+class BoundTo(Struct, frozen=True):
     """A Pod or a Secret of an account's namespace, this very one."""
 
     name: str
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class AccountId:
+class AccountId(Struct, frozen=True):
     """A service account, this very one, as one of its Pods has it where `pod` is given, or one of its Secrets."""
 
     namespace: str

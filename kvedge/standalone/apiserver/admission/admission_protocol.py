@@ -5,15 +5,15 @@ The write path knows this protocol only; `admission_webhooks` implements it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.requests.request_context import RequestContext
 
 
-@dataclass(frozen=True)
-class Review:
+class Review(Struct, frozen=True):
     """One write as admission sees it. `obj` is None for a delete, `old` for a create."""
 
     context: RequestContext

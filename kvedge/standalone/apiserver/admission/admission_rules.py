@@ -6,8 +6,9 @@ Used by `admission_webhooks`, which calls them. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.admission.admission_protocol import Review
@@ -20,8 +21,7 @@ MUTATING: Final = f"mutatingwebhookconfigurations.{ADMISSION_GROUP}"
 VALIDATING: Final = f"validatingwebhookconfigurations.{ADMISSION_GROUP}"
 
 
-@dataclass(frozen=True)
-class Webhook:
+class Webhook(Struct, frozen=True):
     """One webhook of one configuration."""
 
     configuration: str

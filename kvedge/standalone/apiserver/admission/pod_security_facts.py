@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 
@@ -16,8 +17,7 @@ from kvedge.resources.codec import JsonObject
 _LONGEST_DETAIL = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """What a Pod asks for that its level does not allow: a few words, and which part of the Pod asks."""
 
     reason: str

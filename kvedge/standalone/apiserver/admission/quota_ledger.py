@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.admission.quota_usage import choose_names, in_scopes, missing_words, usage_of
@@ -23,8 +24,7 @@ from kvedge.standalone.apiserver.wire.amounts import NOTHING, Amount, Amounts, a
 from kvedge.standalone.apiserver.wire.api_errors import Forbidden
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """One quota: its words, what objects take of it, and what writes that are under way will."""
 
     name: str

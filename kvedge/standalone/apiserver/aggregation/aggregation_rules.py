@@ -6,9 +6,10 @@ Used by the proxy and the availability loop. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.requests.request_context import Caller
@@ -36,8 +37,7 @@ _FRAMING: Final = "content-length"
 _IDENTITY: Final = ("x-remote-", "impersonate-", "authorization", "x-forwarded-")
 
 
-@dataclass(frozen=True)
-class AggregatedApi:
+class AggregatedApi(Struct, frozen=True):
     """One group and version that a Service answers."""
 
     name: str

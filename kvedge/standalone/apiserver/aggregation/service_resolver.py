@@ -5,7 +5,7 @@ Used for webhooks and aggregated API servers. Reads the cache only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.values.host_ports import join_address
@@ -16,8 +16,7 @@ _SLICES = "endpointslices.discovery.k8s.io"
 _SERVICE_LABEL = "kubernetes.io/service-name"
 
 
-@dataclass(frozen=True)
-class Backend:
+class Backend(Struct, frozen=True):
     """Where to connect, and the name that the server's certificate must be for."""
 
     host: str

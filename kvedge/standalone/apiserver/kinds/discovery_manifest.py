@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kvedge import __version__
 from kvedge.resources.codec import JsonObject
@@ -36,8 +37,7 @@ _SUBRESOURCES: Mapping[str, tuple[tuple[str, str, str] | None, tuple[str, ...]]]
 }
 
 
-@dataclass(frozen=True)
-class AggregatedVersion:
+class AggregatedVersion(Struct, frozen=True):
     """One version of a group that another server serves. `resources` is its last known metav1 resource list."""
 
     group: str

@@ -6,9 +6,10 @@ Shared by the tables of built-in kinds and of custom ones. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject, JsonValue
 from kvedge.standalone.apiserver.wire.human_ages import age
@@ -18,8 +19,7 @@ Cell = Callable[[JsonObject, datetime], JsonValue]
 NONE: Final = "<none>"
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column of a metav1.Table; those with a `priority` above 0 are shown by `-o wide` only."""
 
     name: str

@@ -8,9 +8,10 @@ count. So as many Pods are expected as there are that have not ended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.phases import FINAL_POD_PHASES
@@ -28,8 +29,7 @@ _MOST_DISRUPTED: Final = 2000
 _RETRY_SECONDS: Final = 10
 
 
-@dataclass(frozen=True)
-class PodFacts:
+class PodFacts(Struct, frozen=True):
     """What a budget looks at in a Pod."""
 
     name: str

@@ -6,8 +6,9 @@ Decided here, done by `garbage_loop`. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from kvedge.standalone.apiserver.requests.deletion_rules import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from kvedge.standalone.apiserver.store.stored import OwnerReference, Stored
@@ -22,22 +23,19 @@ class Owner(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
-class DeleteDependent:
+class DeleteDependent(Struct, frozen=True):
     """Delete the dependent; an empty policy lets its finalizers decide."""
 
     policy: str
 
 
-@dataclass(frozen=True)
-class DropReferences:
+class DropReferences(Struct, frozen=True):
     """Take the references to these owners out of the dependent: others still own it."""
 
     uids: frozenset[str]
 
 
-@dataclass(frozen=True)
-class ReleaseOwner:
+class ReleaseOwner(Struct, frozen=True):
     """Take this finalizer off an owner: nothing that it waited for is left."""
 
     finalizer: str

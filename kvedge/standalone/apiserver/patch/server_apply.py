@@ -9,9 +9,10 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
@@ -28,8 +29,7 @@ LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL: Final = "kubectl"
 
 
-@dataclass(frozen=True)
-class Writer:
+class Writer(Struct, frozen=True):
     """A writer: its name, its API version and its subresource; `has_status` says that status is a subresource."""
 
     manager: str

@@ -7,11 +7,11 @@ but the program's name, and of the URL the path alone, as a query may hold a tok
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from aiohttp import web
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.runtime.clock import rfc3339_micro
@@ -27,8 +27,7 @@ _LONGEST: Final = 512
 _MOST_GROUPS: Final = 16
 
 
-@dataclass(slots=True)
-class AuditEntry:
+class AuditEntry(Struct):
     """One request under way. Routes set `name` where the path has none."""
 
     caller: Caller

@@ -5,10 +5,11 @@ Used by the write path. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject, JsonValue
 from kvedge.resources.phases import FINAL_POD_PHASES
@@ -31,8 +32,7 @@ class Outcome(StrEnum):
     NOTHING = "nothing"
 
 
-@dataclass(frozen=True)
-class DeleteOptions:
+class DeleteOptions(Struct, frozen=True):
     """A metav1.DeleteOptions, checked. `grace` is None when the request names none; `policy` is "" likewise."""
 
     uid: str = ""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.resources.codec import learn
 from kvedge.resources.label_selectors import LabelSelector
@@ -38,8 +38,7 @@ _OPTIONS: Final = Target("ListOptions", group="meta.k8s.io")
 _FROM_METADATA: Final = frozenset({"metadata.name", "metadata.namespace"})
 
 
-@dataclass(frozen=True)
-class ListOptions:
+class ListOptions(Struct, frozen=True):
     """A metav1.ListOptions, checked. `revision` is None when the client names none."""
 
     labels: LabelSelector
@@ -53,8 +52,7 @@ class ListOptions:
     send_initial: bool | None = None
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(Struct, frozen=True):
     """One page of a list, and what the next one needs."""
 
     objects: Sequence[Stored]

@@ -7,11 +7,11 @@ lives on the change itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
@@ -24,8 +24,7 @@ _SMALL_EVENT: Final = 32 << 10
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-@dataclass(frozen=True)
-class ListFacts:
+class ListFacts(Struct, frozen=True):
     """The metadata of a list."""
 
     revision: int
@@ -42,8 +41,7 @@ class ListFacts:
         return metadata
 
 
-@dataclass(frozen=True)
-class Encoder:
+class Encoder(Struct, frozen=True):
     """One client's form of one kind.
 
     `include` is the includeObject of a Table, `version` that of meta.k8s.io in which a Table or metadata alone is made.

@@ -6,10 +6,10 @@ Made by the dispatcher. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from aiohttp import web
+from msgspec import Struct, field
 
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.requests.request_target import RequestTarget, is_true
@@ -25,8 +25,7 @@ LONGEST_WARNING: Final = 256
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """An authenticated user."""
 
     user: str
@@ -41,8 +40,7 @@ OWN_CALLER: Final = web.RequestKey("own caller", Caller)
 SERVER: Caller = Caller("system:apiserver", ("system:masters", "system:authenticated"))
 
 
-@dataclass(frozen=True)
-class WriteOptions:
+class WriteOptions(Struct, frozen=True):
     """The query of a write: the options that create, update and patch share."""
 
     dry_run: bool = False
@@ -73,8 +71,7 @@ class Warnings:
         return iter(self._texts)
 
 
-@dataclass(frozen=True)
-class RequestContext:
+class RequestContext(Struct, frozen=True):
     """One request for a kind. `warnings` are gathered as it is worked on and sent back as Warning headers."""
 
     target: RequestTarget

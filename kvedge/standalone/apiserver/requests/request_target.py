@@ -6,9 +6,10 @@ Used by the dispatcher, the authorizer and admission. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from kvedge.standalone.apiserver.schema.selectors import parse_field_selector
 from kvedge.standalone.apiserver.wire.api_errors import BadRequest
@@ -20,8 +21,7 @@ READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _NAMESPACE_PARTS: Final = frozenset({"status", "finalize"})
 
 
-@dataclass(frozen=True)
-class RequestTarget:
+class RequestTarget(Struct, frozen=True):
     """The parts of a request.
 
     For paths outside /api and /apis only `verb` (the lower-case method) and `path` are set. `selected_name` is the one

@@ -5,9 +5,10 @@ Used by the write path for every kind, before validation. Pure: the clock and ra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, cast
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds.built_in import find_built_in
@@ -30,8 +31,7 @@ _FIRST: Final = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
 _LAST: Final = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
 
-@dataclass(frozen=True)
-class Stamp:
+class Stamp(Struct, frozen=True):
     """The facts that a new object gets: `now` for its timestamps, `uid`, and five `random` letters for a generated
     name.
     """

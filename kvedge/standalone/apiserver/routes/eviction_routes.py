@@ -6,11 +6,11 @@ Called by the dispatcher. An eviction is a deletion that admission and the Pod's
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from kvedge.standalone.apiserver.admission.admission_protocol import Admission, Review
 from kvedge.standalone.apiserver.loops import disruption_plan

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import GUESTFS_ENTRY, GUESTFS_IMAGE, GUESTFS_SHELL
@@ -190,8 +190,7 @@ def exec_request(pod: JsonObject, container: str, request: web.BaseRequest, inst
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Accepted:
+class _Accepted(Struct, frozen=True):
     """A client whose channels are open, and the answer to its request."""
 
     channels: Channels

@@ -12,12 +12,12 @@ import os
 import struct
 import termios
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class ExecRequest:
+
+class ExecRequest(Struct, frozen=True):
     """What is to be run, and where; `terminal` asks for one instead of pipes."""
 
     namespace: str
@@ -33,8 +33,7 @@ class NoExec(Exception):
     """Nothing was run; the message says why, as the user reads it."""
 
 
-@dataclass(slots=True)
-class ExecSession:
+class ExecSession(Struct):
     """A process that runs, by the descriptors of its streams, which do not block; `close` ends it if it still runs.
 
     With a terminal `output` is its master, which takes the input as well, and there are no `errors`. `answer` is

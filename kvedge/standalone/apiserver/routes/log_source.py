@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class LogRequest:
+
+class LogRequest(Struct, frozen=True):
     """The container of a log request, and the part of its output.
 
     `tail_lines` and `limit_bytes` are None for all; `since` leaves out earlier lines. `timestamps` asks for RFC

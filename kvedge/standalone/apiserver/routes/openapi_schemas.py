@@ -7,8 +7,9 @@ more than one thing, so what they cannot express is left out for them, as apiext
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
@@ -33,8 +34,7 @@ _SCALARS: Final[dict[str, JsonObject]] = {
 _ONLY_V3: Final = frozenset({"allOf", "anyOf", "oneOf", "not", "nullable"})
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """A version of OpenAPI: where its schemas are, and whether a reference may stand beside other keywords only in
     allOf.
     """

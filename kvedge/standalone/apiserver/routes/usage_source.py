@@ -6,21 +6,20 @@ The node agent implements `UsageSource`; the API server calls it from worker thr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+
+class Usage(Struct, frozen=True):
     """Billionths of a CPU, and bytes."""
 
     cpu: int
     memory: int
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredUsage:
+class MeasuredUsage(Struct, frozen=True):
     """What the node and its Pods used in so many seconds until a moment; Pods by their UIDs."""
 
     node: str

@@ -7,9 +7,11 @@ would otherwise refuse every later write.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.resources.codec import JsonObject, JsonValue
 from kvedge.standalone.apiserver.schema import field_sets
@@ -19,8 +21,7 @@ MAX_UPDATE_MANAGERS: Final = 10
 _ANCIENT: Final = "ancient-changes"
 
 
-@dataclass(frozen=True)
-class Manager:
+class Manager(Struct, frozen=True):
     """A manager of fields: an applier is the same in every API version, an updater has an entry for each."""
 
     name: str
@@ -42,8 +43,7 @@ class Manager:
         return f"{text} using {self.api_version}" if self.operation == "Update" else text
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One entry: a manager, its fields, and when they last changed."""
 
     manager: Manager

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NoReturn
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.label_selectors import LabelSelector, Requirement
@@ -21,8 +22,7 @@ _ONE_VALUE: Final = frozenset({"=", "==", "!=", ">", "<"})
 _BINARY: Final = "in, notin, =, ==, !=, >, <"
 
 
-@dataclass(frozen=True)
-class FieldTerm:
+class FieldTerm(Struct, frozen=True):
     """`field=value`, or `field!=value` when not `equal`."""
 
     field: str
@@ -34,8 +34,7 @@ class FieldTerm:
         return f"{self.field}{'=' if self.equal else '!='}{escaped}"
 
 
-@dataclass(frozen=True)
-class FieldSelector:
+class FieldSelector(Struct, frozen=True):
     """Terms that must all hold. Fields are dotted paths; what is absent counts as an empty text."""
 
     terms: tuple[FieldTerm, ...] = ()

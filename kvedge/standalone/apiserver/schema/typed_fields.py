@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from msgspec import Struct
+
 from kvedge.resources.codec import JsonObject, JsonValue
 from kvedge.standalone.apiserver.schema import field_sets
 from kvedge.standalone.apiserver.schema.field_sets import FieldSet, Path
@@ -35,8 +37,7 @@ class Difference:
         )
 
 
-@dataclass(frozen=True)
-class _Child:
+class _Child(Struct, frozen=True):
     element: str
     value: Any
     schema: JsonObject
@@ -228,8 +229,7 @@ def _merge_order(live: list[str], applied: list[str]) -> list[str]:
     return order
 
 
-@dataclass(frozen=True)
-class _Removal:
+class _Removal(Struct, frozen=True):
     paths: FieldSet
     kept: FieldSet
     prefixes: frozenset[Path]

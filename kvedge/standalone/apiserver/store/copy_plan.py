@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 # The last day in steps of the schedule, then the last one of each of a week's days.
 KEPT_NEWEST: Final = 6
@@ -20,8 +21,7 @@ ALWAYS_KEPT: Final = 2
 _NAME: Final = re.compile(r"kvedge-(?P<moment>(?P<day>\d{8})T\d{6}Z)-r(?P<revision>\d{1,19})-(?P<version>[\w.+-]+)\.db")
 
 
-@dataclass(frozen=True, slots=True)
-class StoreCopy:
+class StoreCopy(Struct, frozen=True):
     """One copy; `moment` and `day` are in UTC, as the name has them."""
 
     name: str

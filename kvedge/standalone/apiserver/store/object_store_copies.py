@@ -9,10 +9,11 @@ import logging
 import shutil
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge import __version__
 from kvedge.standalone.apiserver.store.copy_plan import StoreCopy, copies_of, copy_name, crowding, is_due, superfluous
@@ -48,8 +49,7 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True)
-class StoreCopies:
+class StoreCopies(Struct, frozen=True):
     """The copies of one store."""
 
     store: Path

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Final, NamedTuple, cast
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject, learn
 
@@ -114,8 +115,7 @@ class Change:
         return self.current.revision
 
 
-@dataclass(frozen=True)
-class Write:
+class Write(Struct, frozen=True):
     """What a caller asks the store to do with one object.
 
     `expected` is the revision that the key must have now, 0 for "must not exist". `obj` is the object to store, or for

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from kvedge.resources.values.quantities import QuantityError, parse_quantity
 
@@ -19,8 +20,7 @@ _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _FINEST: Final = 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """How much of something; `binary` says that it is written in powers of 1024."""
 
     value: Fraction

@@ -14,6 +14,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
 
+from msgspec import Struct
+
 from kvedge.standalone.apiserver.wire.told import LONGEST_PATH, MOST_TOLD, cut, show
 
 # The message of a Status names all causes that it has: as many as are told, in words of usual length.
@@ -55,8 +57,7 @@ _WITHOUT_VALUE = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class FieldError:
+class FieldError(Struct, frozen=True):
     """One thing wrong with one field: `field` is a path such as `spec.disks[0].name`, `message` the detail in words."""
 
     type: FieldErrorType
@@ -85,8 +86,7 @@ def first_errors(errors: Iterable[FieldError]) -> list[FieldError]:
     return list(islice(errors, MOST_TOLD + 1))
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """What an error is about: `kind` is the plural resource name, except for invalid objects where it is the kind."""
 
     kind: str

@@ -10,9 +10,10 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonValue
 
@@ -40,8 +41,7 @@ class JsonPathError(ValueError):
     """A path that is not of the known form."""
 
 
-@dataclass(frozen=True)
-class JsonPath:
+class JsonPath(Struct, frozen=True):
     """A parsed path."""
 
     steps: tuple[Step, ...]

@@ -5,9 +5,10 @@ Used by the REST routes and discovery. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from kvedge.standalone.apiserver.wire.api_errors import NotAcceptable
 
@@ -47,8 +48,7 @@ _AS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class MediaType:
+class MediaType(Struct, frozen=True):
     """One entry of an Accept header, or a Content-Type: the type in lower case, and its parameters."""
 
     name: str

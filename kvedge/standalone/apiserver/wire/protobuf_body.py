@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject, JsonValue
 from kvedge.standalone.apiserver.wire.api_errors import BadRequest, TooLarge, UnsupportedMediaType
@@ -38,8 +38,7 @@ _DELETE_OPTIONS: Final = "DeleteOptions"
 _INLINE: Final = "inline_"
 
 
-@dataclass(frozen=True)
-class MessageType:
+class MessageType(Struct, frozen=True):
     """Where the message of a kind is: a generated module, and the message's name where it is not the kind's."""
 
     module: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 SYN_STREAM, SYN_REPLY, RST_STREAM, SETTINGS, PING, GOAWAY, HEADERS, WINDOW_UPDATE = 1, 2, 3, 4, 6, 7, 8, 9
 REFUSED_STREAM, CANCEL = 3, 5
@@ -58,16 +59,14 @@ class SpdyError(Exception):
     """The other side does not keep to the protocol; nothing that it sends can be read any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """A stream of the client's, with its headers by their names in lower case."""
 
     stream: int
     headers: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Struct, frozen=True):
     """Bytes of a stream; with `ends` the last ones."""
 
     stream: int
@@ -75,15 +74,13 @@ class Received:
     ends: bool
 
 
-@dataclass(frozen=True, slots=True)
-class WasReset:
+class WasReset(Struct, frozen=True):
     """The client wants no more of a stream."""
 
     stream: int
 
 
-@dataclass(frozen=True, slots=True)
-class Pinged:
+class Pinged(Struct, frozen=True):
     """The client asks for an answer with this number."""
 
     number: int

@@ -5,10 +5,10 @@ Called by the write path before and after mutating webhooks. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject, learn
 from kvedge.standalone.apiserver.kinds import builtin_shape
@@ -66,8 +66,7 @@ learn(_ObjectMeta)
 _METADATA_FIELDS: Final = frozenset(_ObjectMeta.__struct_encode_fields__)
 
 
-@dataclass(frozen=True)
-class Shaped:
+class Shaped(Struct, frozen=True):
     """An object in shape, and the paths of the fields that were dropped for it, as many as are told of."""
 
     obj: JsonObject

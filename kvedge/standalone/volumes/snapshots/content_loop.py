@@ -5,9 +5,10 @@ Run by the volumes' service. Writes contents; each write names the version that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.kube.errors import Conflict, NotFound
 from kvedge.kube.events import EventRecorder
@@ -49,16 +50,14 @@ class _Waits(Exception):
         self.seconds = seconds
 
 
-@dataclass(slots=True)
-class _Failure:
+class _Failure(Struct):
     """How often a content has failed, and until when it is left alone."""
 
     until: datetime
     count: int = 0
 
 
-@dataclass(slots=True)
-class ContentLoop:
+class ContentLoop(Struct):
     """Looks after all contents of this box's own driver."""
 
     client: KubeClient

@@ -6,53 +6,47 @@ no VolumeSnapshot has it that is not being deleted itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot, VolumeSnapshotContent
 from kvedge.standalone.volumes.snapshot_words import BEING_DELETED, CONTENT_BOUND, DELETE, split_handle
 from kvedge.standalone.volumes.volume_words import PROVISIONER
 
 
-@dataclass(frozen=True, slots=True)
-class Protect:
+class Protect(Struct, frozen=True):
     """The content gets its finalizer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Take:
+class Take(Struct, frozen=True):
     """A snapshot of a volume is taken, or found to be there."""
 
     volume: str
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Find:
+class Find(Struct, frozen=True):
     """The snapshot of this handle is looked for."""
 
     handle: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(Struct, frozen=True):
     """It can never be had as it is."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Erase:
+class Erase(Struct, frozen=True):
     """What it holds is taken away; the loop asks the API itself first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     """Its VolumeSnapshot is gone: the content goes as well."""
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """Nothing keeps the content any more."""
 
 

@@ -5,8 +5,9 @@ Run by the volumes' service. Writes VolumeSnapshots, contents, and the finalizer
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.kube.events import EventRecorder
@@ -53,8 +54,7 @@ _LOOK_SECONDS: Final = 5.0
 BY_CLAIM: Final = "snapshots-by-claim"
 
 
-@dataclass(frozen=True, slots=True)
-class FollowedSnapshots:
+class FollowedSnapshots(Struct, frozen=True):
     """What the loops of snapshots see of the API besides claims and volumes."""
 
     snapshots: Informer[VolumeSnapshot]
@@ -66,8 +66,7 @@ class _Failed(Exception):
     """A snapshot cannot be taken now; it was told."""
 
 
-@dataclass(slots=True)
-class SnapshotLoop:
+class SnapshotLoop(Struct):
     """Looks after the VolumeSnapshots of all namespaces."""
 
     client: KubeClient

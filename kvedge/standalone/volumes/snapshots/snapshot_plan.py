@@ -7,8 +7,9 @@ snapshot by its UID, then the snapshot names the content; a snapshot that somebo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from kvedge.kube.events import EventType
 from kvedge.resources.codec import JsonObject
@@ -27,8 +28,7 @@ from kvedge.standalone.volumes.volume_words import PROVISIONER
 _PROTECTION = (AS_SOURCE, BOUND)
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotSeen:
+class SnapshotSeen(Struct, frozen=True):
     """A snapshot, and what it has to do with.
 
     `content` is that of its name or that which it names, `claim` its source with its volume. `restoring` are the claims
@@ -43,79 +43,68 @@ class SnapshotSeen:
     restoring: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Protect:
+class Protect(Struct, frozen=True):
     """The snapshot gets its finalizers."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UseClass:
+class UseClass(Struct, frozen=True):
     """The snapshot gets the default class."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProtectClaim:
+class ProtectClaim(Struct, frozen=True):
     """The claim stays until the snapshot is taken."""
 
     claim: PersistentVolumeClaim
 
 
-@dataclass(frozen=True, slots=True)
-class CreateContent:
+class CreateContent(Struct, frozen=True):
     """The content is made."""
 
     content: VolumeSnapshotContent
 
 
-@dataclass(frozen=True, slots=True)
-class BindContent:
+class BindContent(Struct, frozen=True):
     """A content that was there already names the snapshot by its UID."""
 
     content: VolumeSnapshotContent
 
 
-@dataclass(frozen=True, slots=True)
-class SetStatus:
+class SetStatus(Struct, frozen=True):
     """The snapshot's status gets these."""
 
     change: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(Struct, frozen=True):
     """It cannot be taken now: told in the status and by an event, and tried again."""
 
     reason: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class MarkContent:
+class MarkContent(Struct, frozen=True):
     """The content is told that its snapshot is being deleted."""
 
     content: VolumeSnapshotContent
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteContent:
+class DeleteContent(Struct, frozen=True):
     """The content goes with the snapshot."""
 
     content: VolumeSnapshotContent
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """Nothing keeps the snapshot any more."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(Struct, frozen=True):
     """An event of the snapshot."""
 
     type: EventType

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -37,16 +38,14 @@ class StillCopied(Exception):
     """A copy for it is under way, which sees by itself that it is not wanted any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptSnapshot:
+class KeptSnapshot(Struct, frozen=True):
     """A snapshot that is there."""
 
     handle: str
     facts: SnapshotFacts
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotTaker:
+class SnapshotTaker(Struct, frozen=True):
     """Make the taker of one box."""
 
     client: KubeClient

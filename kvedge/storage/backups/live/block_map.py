@@ -10,8 +10,9 @@ import json
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kvedge.resources.disks.claim_places import LIVE_IMAGE
 from kvedge.storage.sparse_file import write_all
@@ -25,8 +26,7 @@ _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW: Final = f"{LIVE_MAP}.new"
 
 
-@dataclass(frozen=True, slots=True)
-class LiveFacts:
+class LiveFacts(Struct, frozen=True):
     """Which disk it is: its size, restic's number of what it comes from, and the UID of its claim."""
 
     size: int

@@ -20,8 +20,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import BinaryIO, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.storage.decompress import CountedReader, is_compressed, open_decompressed
 from kvedge.storage.image_errors import BadImage, ImageError, TooMuch
@@ -51,8 +53,7 @@ _OVERHEAD: Final = 64 << 20
 _HEAD: Final = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """How an image is to be taken.
 
     `keep_whole` has even a qcow2 lie in the claim first: for one that turned out not to be streamable. `is_archive`

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from kvedge.storage.images.registry_door import Door, handlers
 from kvedge.storage.images.registry_pace import Pace
 from kvedge.storage.imports.import_errors import ImportFailure
@@ -37,8 +39,7 @@ class SourceChanged(Exception):
     """The server has another content than before: the import begins anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     """What an answer says of the file: `total` is -1 when it does not say, `mark` what If-Range takes, or empty."""
 
     total: int

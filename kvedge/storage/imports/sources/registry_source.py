@@ -13,8 +13,9 @@ import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import BinaryIO, Final, cast
+
+from msgspec import Struct
 
 from kvedge.resources.types.import_job import RegistrySource
 from kvedge.storage.image_errors import BadImage, RegistryError
@@ -44,8 +45,7 @@ _CHUNK: Final = 1 << 20
 _LARGEST_CONFIG: Final = 4 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class DiskImage:
+class DiskImage(Struct, frozen=True):
     """An image; `layers` open each layer as it is stored, checking it to its end when they are left without error."""
 
     name: str

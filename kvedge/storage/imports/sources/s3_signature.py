@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
+from msgspec import Struct
+
 from kvedge.storage.imports.import_errors import ImportFailure
 
 _EMPTY: Final = hashlib.sha256(b"").hexdigest()
@@ -21,8 +23,7 @@ _BYTES: Final = "surrogateescape"
 _AWS_REGION: Final = re.compile(r"s3[.-]([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com(?:\.cn)?$")
 
 
-@dataclass(frozen=True, slots=True)
-class S3Endpoint:
+class S3Endpoint(Struct, frozen=True):
     """The HTTP URL of an object, and the region that a signature names."""
 
     url: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.storage.imports.uploads.upload_attempt import Attempt, Sink
 
@@ -29,8 +30,7 @@ class NotNow(Exception):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """How much of which upload is there, to go on with."""
 
     identity: str = ""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from kvedge.appliance.cluster.cluster_node_plan import (
     NodePlace,

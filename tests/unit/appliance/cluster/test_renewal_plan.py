@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from kvedge.appliance.cluster.renewal_plan import renew_cluster, role_certificate
 from kvedge.appliance.host.layout import RENEWAL_TIMER, Layout, list_enabled_units, role_units

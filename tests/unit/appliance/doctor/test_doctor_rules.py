@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.appliance.doctor.doctor_rules import examine
 from kvedge.appliance.doctor.findings import DoctorOptions, Finding, Level, worst

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from kvedge.appliance.host.layout import ALL_UNITS, Layout, role_units
 from kvedge.appliance.host.unit_files import unit_directory, unit_texts

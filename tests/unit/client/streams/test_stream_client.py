@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from kvedge.client.kubeconfigs import FoundKubeconfig
 from kvedge.client.session import Session

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from kvedge.client.errors import RefusedError
 from kvedge.client.usage.usage_history import describe_span, draw_bars, make_history_cells, read_history
@@ -15,8 +15,7 @@ from kvedge.resources.codec import encode_json
 from kvedge.resources.usage.guest_history import CPUS, MEMORY, READ, GuestHistory
 
 
-@dataclass(frozen=True)
-class Played:
+class Played(Struct, frozen=True):
     """A session whose server gives one answer."""
 
     answer: bytes

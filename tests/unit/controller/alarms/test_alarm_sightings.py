@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.alarms.alarm_sightings import World, remember, see_all
 from kvedge.resources.alarms.alarm_rules import RULES

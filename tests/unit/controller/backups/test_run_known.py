@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.backups.run_plan import RunView, plan_run
 from kvedge.controller.snapshots.snapshot_actions import Create

@@ -44,7 +44,7 @@ class World:
         return self.view.clone
 
     def set(self, **parts: Any) -> None:
-        self.view = CloneView(**{name: getattr(self.view, name) for name in CloneView.__slots__} | parts)
+        self.view = CloneView(**{name: getattr(self.view, name) for name in CloneView.__struct_fields__} | parts)
 
     def settle(self) -> SnapshotPlan:
         for _ in range(10):

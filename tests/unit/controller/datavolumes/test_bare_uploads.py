@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.datavolumes.bare_uploads import as_its_claim, claim_plan, upload_into, user_of
 from kvedge.controller.datavolumes.data_volume_plan import (

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.datavolumes.claim_plan import ClaimProblem, StorageSeen, plan_claim
 from kvedge.controller.datavolumes.data_volume_plan import (

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import base64
 import gzip
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from cryptography import x509
+from msgspec.structs import replace
 
 from kvedge.controller.exports.export_plan import expiry, plan_export
 from kvedge.controller.exports.export_view import (

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.exports.export_sources import SourceFacts, claims_of, holds_disk, judge_source, writing_pod
 from kvedge.resources.codec import decode

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.fencing.fence_rules import Verdict, describe_wait, judge_silence
 from kvedge.resources.node_loss.fence_terms import FenceTerms

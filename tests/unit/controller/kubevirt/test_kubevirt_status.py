@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.kubevirt_status import (
@@ -248,5 +248,5 @@ def test_the_operators_setting_wins_over_the_object(process: bool, is_set: bool,
     ids=["the controller's host", "the object names another"],
 )
 def test_a_vm_that_names_no_architecture_has_that_of_the_control_plane(given: dict[str, Any], expected: str) -> None:
-    config = dataclasses.replace(CONFIG, default_architecture="arm64")
+    config = replace(CONFIG, default_architecture="arm64")
     assert configured(config, **given).default_architecture == expected

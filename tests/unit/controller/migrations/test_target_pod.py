@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.migrations.target_pod import target_pod
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod

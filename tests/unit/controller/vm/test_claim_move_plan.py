@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.vm.claim_changes import NOT_FOUND, ClaimSights
 from kvedge.controller.vm.claim_move_plan import CANCELLATION, ClaimMove, plan_claim_move

@@ -69,7 +69,7 @@ class World:
         self.now = NOW
 
     def set(self, **parts: Any) -> None:
-        self.view = VmBackupView(**{name: getattr(self.view, name) for name in VmBackupView.__slots__} | parts)
+        self.view = VmBackupView(**{name: getattr(self.view, name) for name in VmBackupView.__struct_fields__} | parts)
 
     def settle(self) -> SnapshotPlan:
         for _ in range(10):

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from functools import partial
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vmi.vmi_loop import VmiLoop

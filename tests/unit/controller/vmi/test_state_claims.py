@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.vmi.claim_rules import ClaimView, conflicts
 from kvedge.controller.vmi.launcher_pod.launcher_pod_claims import make_mounted_claims

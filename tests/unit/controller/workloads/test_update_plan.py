@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.guest_moves import Guest
 from kvedge.controller.workloads.update_plan import MOST_FAILURES, PAUSE_SECONDS, make_migration, plan_updates

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.guest_moves import Guest
 from kvedge.controller.workloads.update_plan import plan_updates

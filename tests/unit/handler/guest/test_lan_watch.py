@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.handler.guest import lan_watch
 from kvedge.handler.guest.lan_watch import LAN_SECONDS, LanWatch

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.handler.node import node_platform
 from kvedge.handler.node.capability_seed import ProbeError

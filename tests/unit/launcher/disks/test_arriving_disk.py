@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.launcher.disks import arriving_disk, claim_disk
 from kvedge.launcher.disks.arriving_disk import accept_copies, check_device, drop_copies

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.launcher.disks.firmware_files import find_ovmf
 from kvedge.launcher.domain.platform import Platform, platform_of

@@ -10,10 +10,10 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.launcher.disks.claim_disk import claim_disk
 from kvedge.launcher.disks.disk_plan import ClaimPlan, EphemeralPlan

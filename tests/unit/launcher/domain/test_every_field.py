@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
+from msgspec import Struct
+from msgspec.structs import fields
 
 from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.domain_xml import render_domain
-from kvedge.resources.codec import DecodeError, decode
+from kvedge.resources.codec import DecodeError, KubeStruct, decode
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from tests.support.golden.domain_cases import GoldenCase, case_names, context_of, load_case
 from tests.unit.launcher.domain.test_refusals import CASES
@@ -350,7 +351,7 @@ def _context_fields(cls: type) -> set[str]:
     for field in fields(cls):
         found.add(field.name)
         for argument in (hints[field.name], *get_args(hints[field.name])):
-            if is_dataclass(argument) and isinstance(argument, type):
+            if isinstance(argument, type) and issubclass(argument, Struct) and not issubclass(argument, KubeStruct):
                 found |= _context_fields(argument)
     return found
 

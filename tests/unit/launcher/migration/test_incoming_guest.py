@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.launcher_errors import BadRequest, ClaimUnusable, Unanswered, WrongState

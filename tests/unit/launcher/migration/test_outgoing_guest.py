@@ -6,11 +6,11 @@ import errno
 import subprocess
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.launcher.launcher_errors import LibvirtFailed, WrongState
 from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life, Why

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kvedge.launcher.launcher_errors import DeviceUnusable
 from kvedge.launcher.passthrough.function_rules import FunctionFacts, check_function

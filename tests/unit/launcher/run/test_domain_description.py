@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.launcher.launcher_errors import DomainMissing, LibvirtFailed, Unanswered
 from kvedge.launcher.libvirt.domain_facts import DomainLook, Life, VcpuPlace, Why

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.binding.binding_state import Record, names_for
 from kvedge.network.binding.bound_interface import make_bound_interface, make_unserved_interface

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kvedge.network.binding.macvtap_rules import MacvtapMark, guard_of, mark_of, stale_guards
 from kvedge.network.link_types import Link

@@ -4,9 +4,8 @@ tests' matter."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.binding.binding_state import names_for
 from kvedge.network.binding.masquerade_rules import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from scapy.layers.dhcp import BOOTP, DHCP
 
 from kvedge.network.dhcp.dhcp_message import HEADER, Reply, parse_request, render_reply

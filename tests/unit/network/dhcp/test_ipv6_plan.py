@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from ipaddress import IPv6Address
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scapy.layers.dhcp6 import (
     DHCP6_Advertise,
     DHCP6_Reply,

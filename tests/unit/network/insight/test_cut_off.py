@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.insight import cut_off_reader
 from kvedge.network.insight.cut_off import NicSeen, judge_nic

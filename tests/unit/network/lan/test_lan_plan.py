@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.errors import MacInUseError, NetworkError
 from kvedge.network.lan.lan_addresses import AddressesError, LanAddresses

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.lan import node_lans
 from kvedge.network.lan.lan_config import LanConfig

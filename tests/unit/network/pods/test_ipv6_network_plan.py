@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.binding.port_rules import is_translated
 from kvedge.network.errors import NetworkError, OverlapError

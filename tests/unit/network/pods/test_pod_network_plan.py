@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.link_types import Route
 from kvedge.network.nft.nft_rules import link_key

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.binding.port_rules import HOSTS, PORT_ADDRESSES, PORT_MACS
 from kvedge.network.errors import NetworkError

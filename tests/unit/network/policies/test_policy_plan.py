@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kvedge.network.nft.nft_port_rules import port_address_key
 from kvedge.network.nft.nft_rules import address_key, link_key

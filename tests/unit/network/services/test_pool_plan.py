@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.errors import OverlapError
 from kvedge.network.link_types import Address, Link, Route

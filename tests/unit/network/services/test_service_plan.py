@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.link_types import PROTO_STATIC, Address, Link, Route

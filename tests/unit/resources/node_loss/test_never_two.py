@@ -13,10 +13,11 @@ import heapq
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.fencing.fence_rules import judge_silence
 from kvedge.handler.fencing.fence_plan import Order, Promise, plan_look, refuse_start

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from msgspec import Struct
 
 from kvedge.client.errors import ClientError, FlagError, RefusedError, UsageError
 from kvedge.client.session import Session
@@ -46,8 +47,7 @@ class PlayedServer:
         return body
 
 
-@dataclass(frozen=True)
-class PlayedSession:
+class PlayedSession(Struct, frozen=True):
     client: PlayedServer
     namespace: str = "default"
 

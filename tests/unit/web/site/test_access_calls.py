@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from msgspec import Struct
 
 from kvedge.client.errors import FlagError, NotFoundError, RefusedError
 from kvedge.client.session import Session
@@ -52,8 +53,7 @@ class PlayedServer:
         return body
 
 
-@dataclass(frozen=True)
-class PlayedSession:
+class PlayedSession(Struct, frozen=True):
     client: PlayedServer
 
 

@@ -29,7 +29,7 @@ class PlayedServer:
 
 
 def session(answers: dict[str, Any]) -> Any:
-    names = Session.__dataclass_fields__
+    names = Session.__struct_fields__
     return Session(**{**{name: SimpleNamespace() for name in names}, "client": PlayedServer(answers), "namespace": "x"})
 
 

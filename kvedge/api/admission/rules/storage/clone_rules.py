@@ -7,7 +7,8 @@ are CDI's: to create `datavolumes/source` in the source's namespace, or Pods, wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.json_patch_plan import difference
@@ -17,8 +18,7 @@ from kvedge.resources.disks.clone_grants import CLONE_ACCOUNT, CLONE_TOKEN
 from kvedge.resources.role_users import UserInfo
 
 
-@dataclass(frozen=True, slots=True)
-class CloneAsked:
+class CloneAsked(Struct, frozen=True):
     """What a DataVolume copies, if anything: a claim of the namespace `claims`, or what a DataSource points at."""
 
     claims: str = ""

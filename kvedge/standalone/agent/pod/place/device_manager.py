@@ -12,11 +12,11 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent import futures
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import grpc
+from msgspec import Struct, field
 
 from kvedge.resources.values.quantities import Quantity
 from kvedge.rpc import deviceplugin_pb2, deviceplugin_pb2_grpc
@@ -37,8 +37,7 @@ class DeviceError(Exception):
     """A device cannot be had; the text is for the Pod's event."""
 
 
-@dataclass(slots=True)
-class _Plugin:
+class _Plugin(Struct):
     """One resource's plugin: its devices by id, and whether each is healthy."""
 
     resource: str
@@ -47,8 +46,7 @@ class _Plugin:
     alive: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(Struct, frozen=True):
     """What a container gets from its devices."""
 
     ids: Mapping[str, list[str]]

@@ -9,9 +9,9 @@ on it, until the annotation no longer names it, or has another network for the s
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_config import LanConfigError

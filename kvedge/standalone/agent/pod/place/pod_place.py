@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -52,8 +54,7 @@ class PlaceError(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class ApiReader:
+class ApiReader(Struct, frozen=True):
     """Secrets, ConfigMaps and claims from the API."""
 
     client: KubeClient
@@ -111,8 +112,7 @@ class ApiReader:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """Makes and takes back the places of one instance's Pods."""
 
     network: NodeNetworkConfig

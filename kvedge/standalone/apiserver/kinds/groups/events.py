@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import replace  # noqa: TID251 - of a BuiltinKind, some fields of which are not compared
 from datetime import datetime
 from typing import Final
 

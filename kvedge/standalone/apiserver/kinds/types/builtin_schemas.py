@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds.types import builtin_types_groups as groups
@@ -77,8 +78,7 @@ KIND_FIELDS: Final = """\
   metadata ObjectMeta: Name, labels and what else every object has."""
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(Struct, frozen=True):
     """One field of a type. `type` is in the notation of the tables, without brackets; `container` is "", "list" or
     "map".
     """
@@ -96,8 +96,7 @@ class Field:
     default: str = ""
 
 
-@dataclass(frozen=True)
-class Type:
+class Type(Struct, frozen=True):
     """One type of a package."""
 
     package: str

@@ -11,10 +11,10 @@ import contextlib
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import web
+from msgspec import Struct, field
 
 from kvedge.standalone.apiserver.routes.forwarding.forward_source import NoForward
 from kvedge.standalone.apiserver.wire.spdy_carriers import Carrier
@@ -48,8 +48,7 @@ _FAREWELL_SECONDS: Final = 5.0
 _LARGEST_PORT: Final = 65535
 
 
-@dataclass(slots=True)
-class _Connection:
+class _Connection(Struct):
     """One connection: its streams, its bytes on the way to the Pod (None: no more come), and who moves them."""
 
     data: int

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.rules.subject import Cluster
@@ -15,7 +15,7 @@ from kvedge.resources.configuration.feature_gates import FeatureGates
 from tests.support.reviews import request
 
 OFF = Cluster("amd64")
-ON = Cluster("amd64", dataclasses.replace(DEFAULTS, gates=FeatureGates(frozenset({"IncrementalBackup"}))))
+ON = Cluster("amd64", replace(DEFAULTS, gates=FeatureGates(frozenset({"IncrementalBackup"}))))
 VM = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "web"}
 TRACKER = {"apiGroup": "backup.kubevirt.io", "kind": "VirtualMachineBackupTracker", "name": "chain"}
 

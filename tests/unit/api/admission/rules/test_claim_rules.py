@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.rules.subject import Cluster

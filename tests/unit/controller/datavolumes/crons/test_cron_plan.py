@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.datavolumes.crons.cron_plan import (
     IN_THE_WAY_SECONDS,

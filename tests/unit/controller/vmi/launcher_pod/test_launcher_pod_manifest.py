@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import hostname, launcher_pod
 from kvedge.controller.vmi.launcher_pod.launcher_pod_volumes import launcher_volumes

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes, pod_resources

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes, pod_resources
 from kvedge.controller.vmi.launcher_pod.memory_overhead import GuestShape, memory_overhead

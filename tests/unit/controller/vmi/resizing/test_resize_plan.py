@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resources
 from kvedge.controller.vmi.resizing.guest_size import made_for

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kvedge.resources.types.core import Pod, PodStatus
 from kvedge.standalone.agent.container.container_state import (

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.kube.work_queue import Key
 from kvedge.network.errors import NetworkError

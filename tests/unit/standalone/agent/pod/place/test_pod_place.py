@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
+from msgspec.structs import replace
 
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.resources.codec import decode
