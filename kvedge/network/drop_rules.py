@@ -10,11 +10,9 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace  # noqa: TID251 - of dataclasses: launchers do without msgspec
 from types import MappingProxyType
 from typing import Final
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from kvedge.network.nft.nft_rules import AFTER_NAME, DROP, IIFNAME, NAME_LENGTH, REGISTER, REGISTER32, meta
 from kvedge.network.nft.nft_tables import Chain, Expression, Rule, Set, Table
@@ -60,7 +58,8 @@ WORDS: Final[Mapping[int, str]] = MappingProxyType(
 DROPPED: Final = Set("kvedge_dropped", (("ifname", NAME_LENGTH), ("mark", 4)), most=65_535, seconds=_DAY)
 
 
-class Dropped(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Dropped:
     """What was counted for one key of a set."""
 
     packets: int

@@ -6,9 +6,8 @@ Called by `links`, which asks for them. Reads what it is given, touches nothing.
 from __future__ import annotations
 
 import socket
+from dataclasses import replace  # noqa: TID251 - of dataclasses: launchers do without msgspec
 from typing import Any, Final
-
-from msgspec.structs import replace
 
 from kvedge.network.link_types import Address, CountedLink, Link, Route, Traffic
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
-
-from msgspec import Struct
 
 MAIN_TABLE: Final = 254
 # rtnetlink's number for routes that the kernel made by itself (connected subnets).
@@ -15,7 +14,8 @@ PROTO_STATIC: Final = 4
 FIRST_ADDRESS_MARK: Final = 64
 
 
-class Link(Struct, frozen=True):
+@dataclass(frozen=True)
+class Link:
     """One link as the kernel tells it. `kind` is empty for hardware; `master` and `peer_index` are 0 without one."""
 
     index: int
@@ -45,7 +45,8 @@ class Link(Struct, frozen=True):
     all_multicast: bool = False
 
 
-class Traffic(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Traffic:
     """What a link has counted in one direction since it was made.
 
     `missed`: of what it received, for which it had no room. `queue_dropped`: of what it was to send, what its queue did
@@ -60,7 +61,8 @@ class Traffic(Struct, frozen=True):
     queue_dropped: int = 0
 
 
-class CountedLink(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CountedLink:
     """A link with what it has received and sent."""
 
     link: Link
@@ -68,7 +70,8 @@ class CountedLink(Struct, frozen=True):
     sent: Traffic
 
 
-class Address(Struct, frozen=True):
+@dataclass(frozen=True)
+class Address:
     """One address on the link of index `link`: `address` without, `prefix_length` with the length; `version` 4 or 6."""
 
     link: int
@@ -83,7 +86,8 @@ class Address(Struct, frozen=True):
     duplicate: bool = False
 
 
-class Route(Struct, frozen=True):
+@dataclass(frozen=True)
+class Route:
     """One unicast route. `destination` as CIDR, `gateway` empty for what is on the link, `link` 0 for several."""
 
     destination: str

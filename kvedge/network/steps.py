@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from msgspec import Struct, field
 
 from kvedge.network.link_types import Route
 from kvedge.network.nft.nft_tables import Family, Table
@@ -14,7 +13,8 @@ from kvedge.network.nft.nft_tables import Family, Table
 Contents = Mapping[str, tuple[bytes, ...]]
 
 
-class AddBridge(Struct, frozen=True):
+@dataclass(frozen=True)
+class AddBridge:
     """A bridge without spanning tree: its ports forward at once."""
 
     name: str
@@ -22,7 +22,8 @@ class AddBridge(Struct, frozen=True):
     mtu: int
 
 
-class AddVeth(Struct, frozen=True):
+@dataclass(frozen=True)
+class AddVeth:
     """A pair of which one end is made here and the other, `peer`, in the namespace at `netns`, both at once.
 
     The peer's MTU is `peer_mtu`, or where that is None the same. `mac` is this end's; empty for one of the kernel's.
@@ -37,7 +38,8 @@ class AddVeth(Struct, frozen=True):
     mac: str = ""
 
 
-class AddTap(Struct, frozen=True):
+@dataclass(frozen=True)
+class AddTap:
     """A persistent tap."""
 
     name: str
@@ -45,7 +47,8 @@ class AddTap(Struct, frozen=True):
     multi_queue: bool
 
 
-class AddStandIn(Struct, frozen=True):
+@dataclass(frozen=True)
+class AddStandIn:
     """A link that is never up and only keeps a name, a MAC and an MTU."""
 
     name: str
@@ -53,7 +56,8 @@ class AddStandIn(Struct, frozen=True):
     mtu: int
 
 
-class AddMacvtap(Struct, frozen=True):
+@dataclass(frozen=True)
+class AddMacvtap:
     """A link on `lower`, which is here, made in the namespace at `netns`. The process that opens its device has its
     frames.
     """
@@ -66,13 +70,15 @@ class AddMacvtap(Struct, frozen=True):
     mtu: int
 
 
-class DeleteLink(Struct, frozen=True):
+@dataclass(frozen=True)
+class DeleteLink:
     """Removes a link of ours."""
 
     name: str
 
 
-class SetLink(Struct, frozen=True):
+@dataclass(frozen=True)
+class SetLink:
     """Changes what is not None of a link."""
 
     name: str
@@ -97,7 +103,8 @@ class SetLink(Struct, frozen=True):
     alias: str | None = None
 
 
-class SetPortVlans(Struct, frozen=True):
+@dataclass(frozen=True)
+class SetPortVlans:
     """Makes a bridge port one of these VLANs alone: frames of `untagged` have no tag there, those of `tagged` have
     theirs; `untagged` is 0 for a port that takes no frame without a tag."""
 
@@ -106,14 +113,16 @@ class SetPortVlans(Struct, frozen=True):
     tagged: tuple[tuple[int, int], ...] = ()
 
 
-class AddPortVlans(Struct, frozen=True):
+@dataclass(frozen=True)
+class AddPortVlans:
     """Has a bridge port carry these VLANs with their tags, besides what it carries already."""
 
     name: str
     tagged: tuple[tuple[int, int], ...]
 
 
-class LimitRate(Struct, frozen=True):
+@dataclass(frozen=True)
+class LimitRate:
     """Holds what a link sends to so many bytes a second: a bucket, and a queue beyond which is dropped, in bytes."""
 
     name: str
@@ -122,21 +131,24 @@ class LimitRate(Struct, frozen=True):
     queue: int
 
 
-class KnowMac(Struct, frozen=True):
+@dataclass(frozen=True)
+class KnowMac:
     """Tells a bridge which of its ports a MAC belongs to, for ports that learn none; a port that has it keeps it."""
 
     link: str
     mac: str
 
 
-class ForgetOwnMac(Struct, frozen=True):
+@dataclass(frozen=True)
+class ForgetOwnMac:
     """Makes a bridge treat its own port's MAC as any other: what is for it goes to whom it belongs to."""
 
     link: str
     mac: str
 
 
-class AddAddress(Struct, frozen=True):
+@dataclass(frozen=True)
+class AddAddress:
     """Gives a link an address; its subnet is on the link, unless it is not `connected`."""
 
     link: str
@@ -145,7 +157,8 @@ class AddAddress(Struct, frozen=True):
     connected: bool = True
 
 
-class AddSideAddress(Struct, frozen=True):
+@dataclass(frozen=True)
+class AddSideAddress:
     """Gives a link an address beside its own, with a mark of ours as its maker."""
 
     link: str
@@ -153,7 +166,8 @@ class AddSideAddress(Struct, frozen=True):
     protocol: int
 
 
-class RemoveAddress(Struct, frozen=True):
+@dataclass(frozen=True)
+class RemoveAddress:
     """Takes an address off a link."""
 
     link: str
@@ -161,21 +175,24 @@ class RemoveAddress(Struct, frozen=True):
     prefix_length: int
 
 
-class AddRoute(Struct, frozen=True):
+@dataclass(frozen=True)
+class AddRoute:
     """Puts a route of the record back."""
 
     link: str
     route: Route
 
 
-class RemoveRoute(Struct, frozen=True):
+@dataclass(frozen=True)
+class RemoveRoute:
     """Takes a route of ours away."""
 
     link: str
     route: Route
 
 
-class SetSysctl(Struct, frozen=True):
+@dataclass(frozen=True)
+class SetSysctl:
     """A kernel setting of the namespace, or of one link; of a link of `others` only while it is there."""
 
     name: str
@@ -183,13 +200,15 @@ class SetSysctl(Struct, frozen=True):
     others: bool = False
 
 
-class AddTable(Struct, frozen=True):
+@dataclass(frozen=True)
+class AddTable:
     """Makes an nftables table of ours, unless one of its name is there."""
 
     table: Table
 
 
-class ReplaceTable(Struct, frozen=True):
+@dataclass(frozen=True)
+class ReplaceTable:
     """Makes an nftables table of ours be exactly this, with these keys in its sets, at once.
 
     `instead_of` names those of its family that it takes the place of.
@@ -200,7 +219,8 @@ class ReplaceTable(Struct, frozen=True):
     instead_of: tuple[str, ...] = ()
 
 
-class ChangeElements(Struct, frozen=True):
+@dataclass(frozen=True)
+class ChangeElements:
     """Adds keys to sets of a table of ours, and removes others, at once."""
 
     table: Table
@@ -208,19 +228,22 @@ class ChangeElements(Struct, frozen=True):
     remove: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
 
 
-class ReplaceTables(Struct, frozen=True):
+@dataclass(frozen=True)
+class ReplaceTables:
     """As `ReplaceTable`, for tables that belong together, all at once."""
 
     tables: tuple[tuple[Table, Contents], ...]
 
 
-class ChangeTables(Struct, frozen=True):
+@dataclass(frozen=True)
+class ChangeTables:
     """As `ChangeElements`, for tables that belong together, all at once: what to add to each, and what to remove."""
 
     changes: tuple[tuple[Table, Contents, Contents], ...]
 
 
-class DeleteTable(Struct, frozen=True):
+@dataclass(frozen=True)
+class DeleteTable:
     """Removes a table of ours."""
 
     family: Family

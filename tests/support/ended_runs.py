@@ -16,11 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from kvedge.standalone.agent.agent_removal import RemovalError, remove_everything
 from kvedge.standalone.agent.agent_service import AgentConfig
 from kvedge.standalone.agent.pod.pod_record import PodRecordError
+from tests.support.values import replace
 from tests.support.waiting import wait_until
 
 _BOXES = Path("/run/kvedge-tests/boxes")

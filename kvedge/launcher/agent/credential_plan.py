@@ -7,9 +7,8 @@ touched, and one of ours that left its Secret leaves the guest, also when that h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
-
-from msgspec import Struct, field
 
 from kvedge.resources.access_credentials import AgentCredential, read_public_keys
 
@@ -27,7 +26,8 @@ class CredentialUnusable(Exception):
     """A Secret does not hold what it should; the text names it, and nothing of its content."""
 
 
-class Wanted(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Wanted:
     """By user: the password, and the lines of authorized_keys, each with the mark."""
 
     passwords: Mapping[str, str] = field(default_factory=dict)

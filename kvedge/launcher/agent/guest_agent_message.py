@@ -10,7 +10,7 @@ import ipaddress
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace  # noqa: TID251 - of AgentFacts, one field of which is not compared
+from dataclasses import dataclass, field, replace  # noqa: TID251 - of dataclasses: launchers do without msgspec
 from typing import Any, Final
 
 from kvedge.launcher.agent.agent_schedule import Question

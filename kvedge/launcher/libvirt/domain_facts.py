@@ -5,10 +5,9 @@ Made by `domain_reading`, read by `domain_plan` and `domain_view`. Touches nothi
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
-
-from msgspec import Struct, field
 
 
 class Life(Enum):
@@ -106,7 +105,8 @@ class VcpuPlace(NamedTuple):
     may_use: tuple[int, ...]
 
 
-class DomainLook(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainLook:
     """All that is shown of the domain to people: `id` is 0 when it does not run, `document` has no secrets,
     `qemu` is 0 when its version is not known.
     """
@@ -122,7 +122,8 @@ class DomainLook(Struct, frozen=True, kw_only=True):
     qemu: int
 
 
-class DiskSize(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class DiskSize:
     """A disk of the running domain: its target, its size for the guest, and that of the device below it (0: a file)."""
 
     target: str
@@ -142,7 +143,8 @@ class MemoryFacts(NamedTuple):
     plugged: int = 0
 
 
-class DomainFacts(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainFacts:
     """One look at the domain: `pid` is QEMU's, 0 when there is none."""
 
     uuid: str

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
-
-from msgspec import Struct
 
 from kvedge.launcher.libvirt.libvirt_errors import translate_errors
 
 
-class SevPlatform(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SevPlatform:
     """What the host is attested by; both base64."""
 
     pdh: str
     cert_chain: str
 
 
-class Measurement(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
     """What the host has measured of a guest that waits; `loader` is the path of its firmware."""
 
     measurement: str

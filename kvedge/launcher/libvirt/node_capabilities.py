@@ -6,12 +6,12 @@ Made by `capability_probe` of libvirt's documents, written to `capabilities.json
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from dataclasses import asdict, dataclass  # noqa: TID251 - of dataclasses: launchers do without msgspec
 from typing import Any
 
-from msgspec import Struct, structs
 
-
-class HostDocuments(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostDocuments:
     """libvirt's own documents: domain capabilities of the accelerator in use, capabilities of the host, and the host
     model's CPU with all its features written out (empty when libvirt cannot tell). Versions as libvirt writes them:
     major * 1,000,000 + minor * 1,000 + release.
@@ -24,7 +24,8 @@ class HostDocuments(Struct, frozen=True, kw_only=True):
     qemu: int
 
 
-class NodeCapabilities(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCapabilities:
     """Names as QEMU and libvirt have them; versions as `9.0.0`."""
 
     emulator: str
@@ -42,7 +43,7 @@ class NodeCapabilities(Struct, frozen=True, kw_only=True):
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
-        return structs.asdict(self)
+        return asdict(self)
 
 
 def read_capabilities(documents: HostDocuments) -> NodeCapabilities:

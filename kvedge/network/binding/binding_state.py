@@ -6,11 +6,9 @@ Pure values, shared by the plan, the record's file and the door.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace  # noqa: TID251 - of dataclasses: launchers do without msgspec
 from ipaddress import IPv6Address, ip_interface
 from typing import Final
-
-from msgspec import Struct, field
-from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import PROTO_KERNEL, Address, Link, Route
@@ -28,7 +26,8 @@ LARGEST_TAP_MTU: Final = 65521
 MOST_INTERFACES: Final = 99
 
 
-class Names(Struct, frozen=True):
+@dataclass(frozen=True)
+class Names:
     """What the objects of one guest NIC are called, and the address at which DHCP is served."""
 
     pod: str
@@ -73,7 +72,8 @@ def names_for(pod_interface: str, index: int) -> Names:
     )
 
 
-class Record(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Record:
     """What the Pod's NIC was before kvedge touched it. `netns` tells for which namespace that holds."""
 
     netns: str
@@ -122,7 +122,8 @@ def is_link_local(address: str) -> bool:
     return ":" in address and IPv6Address(address).is_link_local
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Seen:
     """The namespace as it is. `sysctls` holds the settings that `sysctls_to_read` names, where they exist."""
 
     links: tuple[Link, ...]

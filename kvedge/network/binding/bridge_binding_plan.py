@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace  # noqa: TID251 - of dataclasses: launchers do without msgspec
 from typing import Final
-
-from msgspec.structs import replace
 
 from kvedge.network.binding.binding_state import (
     SMALLEST_IPV6_MTU,

@@ -10,9 +10,8 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
-
-from msgspec import Struct
 
 from kvedge.network.dhcp.dhcp_message import LONGEST_LABEL, BadPacket
 
@@ -69,14 +68,16 @@ class Status(enum.IntEnum):
     NOT_ON_LINK = 4
 
 
-class Association(Struct, frozen=True):
+@dataclass(frozen=True)
+class Association:
     """A client's set of addresses (IA_NA): the client's number for it, and the addresses it names."""
 
     number: int
     addresses: tuple[bytes, ...] = ()
 
 
-class Request6(Struct, frozen=True):
+@dataclass(frozen=True)
+class Request6:
     """A well-formed message of a client on this very link. Identifiers are None when they are absent."""
 
     type: MessageType
@@ -87,7 +88,8 @@ class Request6(Struct, frozen=True):
     rapid_commit: bool = False
 
 
-class Reply6(Struct, frozen=True):
+@dataclass(frozen=True)
+class Reply6:
     """An answer, with its options in the order in which they are written."""
 
     type: MessageType

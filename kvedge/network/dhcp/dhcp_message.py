@@ -10,9 +10,8 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
-
-from msgspec import Struct
 
 MAGIC: Final = b"\x63\x82\x53\x63"
 # op, htype, hlen, hops, xid, secs, flags, ciaddr, yiaddr, siaddr, giaddr, chaddr, sname, file
@@ -88,7 +87,8 @@ class BadPacket(ValueError):
     """Bytes that are no request we answer; the text says which rule they break."""
 
 
-class Request(Struct, frozen=True):
+@dataclass(frozen=True)
+class Request:
     """A well-formed request of a client on this very link. Addresses are 4 bytes; some options may be absent."""
 
     type: MessageType
@@ -104,7 +104,8 @@ class Request(Struct, frozen=True):
     largest_message: int = 576
 
 
-class Reply(Struct, frozen=True):
+@dataclass(frozen=True)
+class Reply:
     """An answer, with its options in the order in which they are written and where it must be sent."""
 
     type: MessageType

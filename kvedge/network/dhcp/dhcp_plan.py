@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
-
-from msgspec import Struct, field
 
 from kvedge.network.dhcp.dhcp_message import (
     BROADCAST_FLAG,
@@ -42,14 +41,16 @@ class BadLease(ValueError):
     """A lease that cannot be given; the text says what is wrong with it."""
 
 
-class Route(Struct, frozen=True):
+@dataclass(frozen=True)
+class Route:
     """One route for the guest: `destination` as CIDR, `gateway` as dotted quad, 0.0.0.0 for what is on the link."""
 
     destination: str
     gateway: str = ON_LINK
 
 
-class DhcpLease(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class DhcpLease:
     """All that one guest NIC is told. Addresses are dotted quads; an empty string or tuple leaves its option out.
 
     Raises BadLease for what is no address, MAC or text of an option, so that no responder has a lease it cannot render.

@@ -9,10 +9,9 @@ for its router, so that its packets go straight there and the Pod forwards nothi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 from typing import Final
-
-from msgspec import Struct
 
 from kvedge.network.dhcp.dhcp6_message import (
     Association,
@@ -36,7 +35,8 @@ ROUTER_SECONDS: Final = 9000
 _THE_ONLY_ONE: Final = bytes([255])
 
 
-class Ipv6Lease(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Ipv6Lease:
     """All that one guest NIC is told of IPv6. Empty strings and tuples leave out what they stand for.
 
     `router` is the link-local address of the Pod's gateway; `subnet` is on the link; `routes` lead by the router.

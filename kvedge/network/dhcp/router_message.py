@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 from typing import Final
-
-from msgspec import Struct
 
 from kvedge.network.dhcp.dhcp6_message import encode_names
 from kvedge.network.dhcp.dhcp_message import BadPacket
@@ -33,7 +32,8 @@ _FOREVER: Final = 0xFFFFFFFF
 _PREFIX, _MTU, _ROUTE, _DNS, _SEARCH = 3, 5, 24, 25, 31
 
 
-class Advertisement(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Advertisement:
     """What a guest is told of its link. A `lifetime` of 0 seconds: the sender is no default router.
 
     `subnet` (empty for none) is on the link, `routes` lead by the sender; all live for as long as the sender does or,

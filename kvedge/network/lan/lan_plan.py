@@ -7,6 +7,7 @@ and left, and never changed. What must be remembered of a port is its alias: it 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -186,7 +187,7 @@ def plan_lan_port(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort, net
         steps.append(SetSysctl(f"ipv6/conf/{name}/disable_ipv6", "1"))
     if port is not None and port.up and _is_of_another(port, wanted):
         steps.append(SetLink(name, up=False))
-        port = replace(port, up=False)
+        port = dataclasses.replace(port, up=False)  # noqa: TID251 - of dataclasses: launchers do without msgspec
     steps += _naming_steps(config, seen, name, wanted)
     return [*steps, *_joining_steps(name, port, bridge, wanted.network)]
 

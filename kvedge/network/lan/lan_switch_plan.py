@@ -7,6 +7,7 @@ one that is down to where its alias says, so that a switch which is cut short is
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Final
 
 from msgspec.structs import replace
@@ -39,7 +40,7 @@ def plan_lan_switch(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort) -
     largest = bridge.mtu if bridge is not None else wanted.network.mtu or DEFAULT_MTU
     if port.mtu > largest:
         raise _error(wanted, f"the guest sends frames of {port.mtu} bytes, and the bridge's MTU is {largest}")
-    off = replace(port, up=False, master=0)
+    off = dataclasses.replace(port, up=False, master=0)  # noqa: TID251 - of dataclasses: launchers do without msgspec
     links = tuple(off if link.name == name else link for link in seen.links)
     joining = plan_lan_port(
         config, replace(seen, links=links), replace(wanted, mac=present.mac), netns_path(wanted.netns), whole=True

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-
-from msgspec import Struct, field
+from dataclasses import dataclass, field
 
 
 class Family(enum.IntEnum):
@@ -38,7 +37,8 @@ class LinkHook(enum.IntEnum):
     EGRESS = 1
 
 
-class Expression(Struct, frozen=True):
+@dataclass(frozen=True)
+class Expression:
     """One step of a rule: the kernel's name of it and its attributes without prefix (`payload`, {`base`: 1 …})."""
 
     name: str
@@ -52,7 +52,8 @@ Value = int | bytes | str | frozenset[str] | Expression
 Rule = tuple[Expression, ...]
 
 
-class Chain(Struct, frozen=True):
+@dataclass(frozen=True)
+class Chain:
     """A base chain: called at `hook` in order of `priority`; what no rule decides is accepted.
 
     `link` is the one whose frames it sees, for a hook of links. A chain without a hook is called by rules of others
@@ -67,7 +68,8 @@ class Chain(Struct, frozen=True):
     link: str = ""
 
 
-class Set(Struct, frozen=True):
+@dataclass(frozen=True)
+class Set:
     """A set of keys, each made of fields: `fields` names nft's data types, in order, and gives each one's bytes.
 
     With `most`, rules add the keys, so many at most; each is forgotten `seconds` after a packet last named it, or, when
@@ -99,7 +101,8 @@ def _length(fields: tuple[tuple[str, int], ...]) -> int:
     return fields[0][1] if len(fields) == 1 else sum(-(-length // 4) * 4 for _, length in fields)
 
 
-class Table(Struct, frozen=True):
+@dataclass(frozen=True)
+class Table:
     """A whole table of ours."""
 
     family: Family

@@ -11,10 +11,10 @@ Pods send each other passes the node bridge, which gives it to the host where it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace  # noqa: TID251 - of dataclasses: launchers do without msgspec
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from kvedge.network.binding.port_rules import FILTER_PRIORITY
 from kvedge.network.drop_rules import count_by

@@ -8,9 +8,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from tests.machine.agent.box import box, marks
+from tests.support.values import replace
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(120)]
 CIDR = "10.243.24.0/24"

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import libvirt
-from msgspec.structs import replace
 
 from kvedge.launcher.domain.context import DiskSource, DomainContext, InterfaceTarget, KernelFiles
 from kvedge.launcher.domain.domain_xml import render_domain
@@ -34,6 +33,7 @@ from kvedge.resources.host_devices.cpu_placement import dedicated_cpu_count
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.distribution_user import know_the_distributions_user
 from tests.support.golden.domain_cases import GoldenCase, load_case
+from tests.support.values import replace
 
 QEMU_CONF = """\
 stdio_handler = "file"

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from scapy.layers.l2 import ARP, Ether
 
 from kvedge.network.binding.binding_record import read_record
@@ -34,6 +33,7 @@ from tests.support.pod_world import (
     node_network,
     plug_guest,
 )
+from tests.support.values import replace
 
 
 def ping(world: PodWorld, address: str) -> bool:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from scapy.layers.dhcp import BOOTP, DHCP
 from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
@@ -28,6 +27,7 @@ from tests.machine.network.dhcpcd import dhcpcd
 from tests.machine.network.frames import Wire, dhcp_frame, is_dhcp, offer_frame, wire
 from tests.machine.network.network_manager import network_manager
 from tests.support.pod_world import ADDRESS, GATEWAY, POD_MAC, PodWorld, dhcp_server
+from tests.support.values import replace
 from tests.support.waiting import wait_until
 
 OTHER = "10.201.77.66"

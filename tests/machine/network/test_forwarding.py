@@ -12,7 +12,6 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.apply_step import apply_step
 from kvedge.network.binding.port_rules import MOST_FLOWS
@@ -30,6 +29,7 @@ from tests.machine.network.floods import neighbours_of, packed, send_all, udp_fr
 from tests.machine.network.own_host import on_a_host_of_its_own
 from tests.machine.network.test_pod_network import ADDRESSES, MACS, command, ping, ruleset
 from tests.support.pod_world import GATEWAY, node_config, node_network
+from tests.support.values import replace
 
 STRANGERS = {"one": ("198.51.100.1", "198.51.100.2"), "two": ("203.0.113.1", "203.0.113.2")}
 FENCE = "table ip kvedge_forward "

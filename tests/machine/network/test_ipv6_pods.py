@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from scapy.layers.inet6 import ICMPv6ND_NA, ICMPv6ND_RA, ICMPv6NDOptDstLLAddr, IPv6
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
@@ -32,6 +31,7 @@ from tests.machine.network.own_host import on_a_host_of_its_own
 from tests.machine.network.test_pod_network import ADDRESSES, MACS, ping, ruleset
 from tests.support.pictures import ip_json
 from tests.support.pod_world import node_config, node_network
+from tests.support.values import replace
 from tests.support.waiting import wait_until
 
 OF_THE_SITE = "2001:db8:77:1::/64"

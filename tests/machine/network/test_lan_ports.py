@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from scapy.layers.dhcp import BOOTP, DHCP
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import ICMPv6ND_RA, IPv6
@@ -56,6 +55,7 @@ from tests.machine.network.frames import BROADCAST, wire
 from tests.machine.network.own_host import host_state, on_a_host_of_its_own
 from tests.support.pictures import ip_json
 from tests.support.pod_world import node_config
+from tests.support.values import replace
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.machine

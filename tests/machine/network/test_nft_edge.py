@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.binding.binding_state import Record, names_for
 from kvedge.network.binding.bridge_binding_plan import guard_table
@@ -24,6 +23,7 @@ from kvedge.network.pods.attachments import NodeNetworkConfig, attachment_for
 from kvedge.network.pods.forward_rules import fence_keys, fence_table
 from kvedge.network.pods.pod_tables import ports_of
 from tests.machine.network.dhcp_clients import needs
+from tests.support.values import replace
 
 T = TypeVar("T")
 NAME = f"kvt{os.getpid()}-nft"

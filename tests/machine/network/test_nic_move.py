@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import FIRST_ADDRESS_MARK
@@ -29,6 +28,7 @@ from kvedge.network.sysctls import read_sysctl, write_sysctl
 from tests.machine.network.killed_steps import KilledError
 from tests.machine.network.nic_world import BRIDGE, HOST, HOST6, NIC, SECOND, NicWorld, Talk, nic_world
 from tests.support.pictures import ip_json
+from tests.support.values import replace
 from tests.support.waiting import wait_until
 
 POOLED, POOLED6 = "192.0.2.150", "2001:db8::150"

@@ -10,7 +10,6 @@ import socket
 from collections.abc import Callable
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.errors import OverlapError
 from kvedge.network.links import Links
@@ -35,6 +34,7 @@ from tests.machine.network.test_pod_network import ADDRESSES
 from tests.machine.network.test_policy_network import at
 from tests.machine.network.test_service_network import ask, pod, pods, service_config, ways
 from tests.support.pod_world import node_config
+from tests.support.values import replace
 from tests.support.waiting import wait_until
 
 POOL = address_pool("198.51.100.100-198.51.100.101")

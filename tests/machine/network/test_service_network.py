@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.links import Links
 from kvedge.network.netns import netns_path, run_in_netns
@@ -30,6 +29,7 @@ from tests.machine.network.own_host import host_state, on_a_host_of_its_own
 from tests.machine.network.test_forwarding import STRANGERS, two_networks
 from tests.machine.network.test_pod_network import ADDRESSES, MACS
 from tests.support.pod_world import GATEWAY, node_config, node_network
+from tests.support.values import replace
 
 T = TypeVar("T")
 SERVICE_CIDR = "10.244.0.0/24"

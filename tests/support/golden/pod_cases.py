@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from msgspec.structs import replace
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.migrations.target_pod import target_pod
@@ -27,6 +26,7 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import CONFIG, VM_UID, VMI_UID
+from tests.support.values import replace
 
 GOLDEN = Path(__file__).parent / "pods"
 FEDORA = Path(__file__).parents[1] / "manifests" / "kubevirt-smoke-fedora.yaml"

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from msgspec.structs import replace
 
 from kvedge.kube.credentials.client_certificate import ShownCertificate
 from kvedge.kube.credentials.connection_settings import from_document, from_kubeconfig
@@ -22,6 +21,7 @@ from kvedge.resources.types.core import ConfigMap
 from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest
 from tests.support.https_backend import HttpsBackend
 from tests.support.scripted_api import Exchange, ScriptedApi, a_list, listing, refusing, scripted_api, status
+from tests.support.values import replace
 
 
 @pytest.fixture

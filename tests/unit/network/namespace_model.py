@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from ipaddress import ip_interface
 
-from msgspec.structs import replace
-
 from kvedge.network.binding.binding_state import GUARD_PREFIX, Names, Seen
 from kvedge.network.binding.bridge_binding_plan import (
     IPV6_OF_NEW_LINKS,
@@ -43,6 +41,7 @@ from kvedge.network.steps import (
     SetSysctl,
     Step,
 )
+from tests.support.values import replace
 
 # The settings a new link has, with the values this model's kernel gives them.
 OF_LINKS = {

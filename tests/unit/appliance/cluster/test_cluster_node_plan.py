@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from msgspec.structs import replace
 
 from kvedge.appliance.cluster.cluster_node_plan import (
     NodePlace,
@@ -27,6 +26,7 @@ from kvedge.client.users.user_manifest import NewUser, kubeconfig_manifest
 from kvedge.resources.types.core import Node, NodeAddress, NodeStatus
 from kvedge.runtime.settings import Settings, load_settings
 from kvedge.runtime.tls.certificates import LEAF_LIFE, CertificateAuthority, LeafRequest
+from tests.support.values import replace
 from tests.unit.appliance.install.test_install_plan import EMPTY
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
-from msgspec.structs import replace
 
 from kvedge.appliance.cluster.renewal_plan import renew_cluster, role_certificate
 from kvedge.appliance.host.layout import RENEWAL_TIMER, Layout, list_enabled_units, role_units
@@ -16,6 +15,7 @@ from kvedge.appliance.install.install_steps import Remove, Systemctl
 from kvedge.client.users.user_manifest import NewUser, kubeconfig_manifest, role_user
 from kvedge.kube.kubeconfigs.own_kubeconfig import NotOursError
 from kvedge.runtime.tls.certificates import LEAF_LIFE, CertificateAuthority, LeafRequest
+from tests.support.values import replace
 from tests.unit.appliance.install.test_install_plan import EMPTY
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.appliance.doctor.doctor_rules import examine
 from kvedge.appliance.doctor.findings import DoctorOptions, Finding, Level, worst
 from kvedge.appliance.doctor.host_facts import DeviceState, DiskFacts, HostFacts, KvmFacts
+from tests.support.values import replace
 
 GIB = 1 << 30
 OPTIONS = DoctorOptions(

@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import yaml
-from msgspec.structs import replace
 
 from kvedge.appliance.host.layout import ALL_UNITS, Layout, role_units
 from kvedge.appliance.host.unit_files import unit_directory, unit_texts
@@ -30,6 +29,7 @@ from kvedge.appliance.install.install_steps import (
 )
 from kvedge.appliance.install.installation import Pending, read_kept_files, way_back_of_state
 from kvedge.runtime.settings import load_settings, setting_facts
+from tests.support.values import replace
 
 LAYOUT = Layout()
 UNITS = unit_texts(role_units("standalone"))

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from msgspec.structs import replace
 
 from kvedge.client.kubeconfigs import FoundKubeconfig
 from kvedge.client.session import Session
@@ -18,6 +17,7 @@ from kvedge.kube.credentials.connection_settings import from_document
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.rest_edge import RestEdge
 from tests.support.https_backend import HttpsBackend
+from tests.support.values import replace
 
 
 @pytest.fixture

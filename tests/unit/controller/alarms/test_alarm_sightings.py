@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.alarms.alarm_sightings import World, remember, see_all
 from kvedge.resources.alarms.alarm_rules import RULES
@@ -19,6 +18,7 @@ from kvedge.resources.types.protection.backup_schedules import BackupSchedule
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.values import replace
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 IO_ERROR = {"type": "Paused", "status": "True", "reason": "PausedIOError", "message": "vda: no space"}

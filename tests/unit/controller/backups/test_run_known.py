@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.backups.run_plan import RunView, plan_run
 from kvedge.controller.snapshots.snapshot_actions import Create
@@ -12,6 +11,7 @@ from kvedge.resources.codec import decode_json
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.backup_job import BACKUP_VARIABLE, BackupJob
 from tests.support.builders import CONFIG
+from tests.support.values import replace
 from tests.unit.controller.backups.backup_world import World
 
 

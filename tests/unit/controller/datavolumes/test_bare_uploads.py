@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.datavolumes.bare_uploads import as_its_claim, claim_plan, upload_into, user_of
 from kvedge.controller.datavolumes.data_volume_plan import (
@@ -24,6 +23,7 @@ from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import small_vmi
+from tests.support.values import replace
 from tests.unit.controller.datavolumes.test_data_volume_plan import (
     CLUSTER,
     NOW,

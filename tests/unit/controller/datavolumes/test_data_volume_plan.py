@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.datavolumes.claim_plan import ClaimProblem, StorageSeen, plan_claim
 from kvedge.controller.datavolumes.data_volume_plan import (
@@ -45,6 +44,7 @@ from kvedge.resources.types.data_volumes import DataVolume, StorageProfile
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import small_vmi
+from tests.support.values import replace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GIB = 1 << 30

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.datavolumes.data_volume_view import (
     CreateWorker,
@@ -17,6 +16,7 @@ from kvedge.controller.datavolumes.remote_clone_plan import CreateSender, KeepCe
 from kvedge.resources import data_volume_names as names
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.import_job import JOB_VARIABLE
+from tests.support.values import replace
 from tests.unit.controller.datavolumes.test_data_volume_plan import (
     NOW,
     STORAGE,

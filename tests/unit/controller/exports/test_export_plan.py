@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from msgspec.structs import replace
 
 from kvedge.controller.exports.export_plan import expiry, plan_export
 from kvedge.controller.exports.export_view import (
@@ -43,6 +42,7 @@ from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.runtime.clock import rfc3339
 from tests.support.builders import CONFIG, NOW, a_claim
 from tests.support.played_upload import an_authority
+from tests.support.values import replace
 
 UID = "0f5c0000-0000-4000-8000-000000000000"
 VOLUMES = (

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.exports.export_sources import SourceFacts, claims_of, holds_disk, judge_source, writing_pod
 from kvedge.resources.codec import decode
@@ -20,6 +19,7 @@ from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from tests.support.builders import VM_UID, a_claim, a_vm, a_vmi, owned_by, small_vmi, vm_of
+from tests.support.values import replace
 
 
 def export(kind: str, name: str) -> VirtualMachineExport:

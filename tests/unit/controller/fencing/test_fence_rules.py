@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.fencing.fence_rules import Verdict, describe_wait, judge_silence
 from kvedge.resources.node_loss.fence_terms import FenceTerms
 from kvedge.resources.node_loss.node_lease import NodeFence
+from tests.support.values import replace
 
 FENCE = NodeFence("n", "boot", "timer", FenceTerms(), frozenset({"a"}))
 

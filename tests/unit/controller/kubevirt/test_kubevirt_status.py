@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.kubevirt_status import (
@@ -23,6 +22,7 @@ from kvedge.resources.configuration.configuration_reading import read_configurat
 from kvedge.resources.meta import Condition, ObjectMeta, condition
 from kvedge.resources.types.kubevirt import KubeVirt, KubeVirtStatus
 from tests.support.builders import CONFIG, a_vmi
+from tests.support.values import replace
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RELEASE = Release("1.2.3", "amd64")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.migrations.target_pod import target_pod
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
@@ -23,6 +22,7 @@ from kvedge.resources.types.vmi import MemoryStatus, VirtualMachineInstance
 from kvedge.resources.values.quantities import parse_bytes
 from tests.support.builders import CONFIG, VMI_UID, a_pod, a_vmi, patched
 from tests.support.migrating import MIGRATION_UID
+from tests.support.values import replace
 
 DIGEST = f"sha256:{'a' * 64}"
 

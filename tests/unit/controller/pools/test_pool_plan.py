@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.pools.pool_actions import (
     CreateVm,
@@ -38,6 +37,7 @@ from kvedge.resources.types.vm import StartFailure, VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.support.builders import NOW, pool_of, put, small_vmi, vmi_with
+from tests.support.values import replace
 
 MOMENT = "2026-01-02T03:00:00Z"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.vm.claim_changes import (
     BUSY,
@@ -25,6 +24,7 @@ from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import PersistentVolumeClaim, VolumeResources
 from kvedge.resources.types.volumes import Volume
 from tests.support.builders import a_claim
+from tests.support.values import replace
 from tests.unit.controller.vm.claim_pairs import a_pair, info_of, on_claim, sights
 
 INVALID = "invalid volumes to update with migration: "

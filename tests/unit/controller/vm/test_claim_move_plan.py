@@ -6,7 +6,6 @@ import hashlib
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.vm.claim_changes import NOT_FOUND, ClaimSights
 from kvedge.controller.vm.claim_move_plan import CANCELLATION, ClaimMove, plan_claim_move
@@ -34,6 +33,7 @@ from kvedge.resources.types.vm import VirtualMachine, VolumeMigrationState, Volu
 from kvedge.resources.types.vmi import MigratedVolume, VirtualMachineInstance, VolumeStatus
 from kvedge.resources.types.volumes import Volume
 from tests.support.builders import NOW, a_claim, patched
+from tests.support.values import replace
 from tests.unit.controller.vm.claim_pairs import OPEN, a_pair, info_of, on_claim, sights
 
 SEEN = sights(a_claim("new"), a_claim("root-old"))

@@ -9,7 +9,6 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vmi.vmi_loop import VmiLoop
@@ -32,6 +31,7 @@ from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
 from tests.support.builders import CONFIG, NOW, a_pod, a_vmi, patched
 from tests.support.clocks import FakeClock
 from tests.support.migrating import a_migrating_vmi, a_target_pod
+from tests.support.values import replace
 from tests.unit.controller.migrations.small_server import Cache
 
 LOST = NodeState("node-1", trouble="Kubelet stopped posting node status.")

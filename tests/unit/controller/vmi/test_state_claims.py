@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.vmi.claim_rules import ClaimView, conflicts
 from kvedge.controller.vmi.launcher_pod.launcher_pod_claims import make_mounted_claims
@@ -19,6 +18,7 @@ from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import CONFIG, NOW, a_claim, a_vm, a_vmi, vmi_with
+from tests.support.values import replace
 
 NAME = "persistent-state-for-web"
 TPM: dict[str, Any] = {"devices": {"tpm": {"persistent": True}}}

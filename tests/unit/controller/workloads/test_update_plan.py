@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.guest_moves import Guest
 from kvedge.controller.workloads.update_plan import MOST_FAILURES, PAUSE_SECONDS, make_migration, plan_updates
@@ -17,6 +16,7 @@ from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.support.builders import vmi_with
+from tests.support.values import replace
 
 NOW = datetime(2026, 1, 2, 3, 0, 0, tzinfo=UTC)
 OLD, NEW = "1.0.0", "1.1.0"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.guest_moves import Guest
 from kvedge.controller.workloads.update_plan import plan_updates
 from kvedge.controller.workloads.update_report import report_updates
 from kvedge.controller.workloads.update_view import Evictions, Rules
 from kvedge.resources.configuration.configuration import WorkloadUpdates
+from tests.support.values import replace
 from tests.unit.controller.workloads.test_update_plan import (
     CANNOT,
     MOVES,

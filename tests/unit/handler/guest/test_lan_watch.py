@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.handler.guest import lan_watch
 from kvedge.handler.guest.lan_watch import LAN_SECONDS, LanWatch
@@ -23,6 +22,7 @@ from kvedge.resources.types.pod_networks import pod_nic
 from kvedge.rpc import launcher_pb2 as pb
 from tests.support.builders import vmi_with
 from tests.support.clocks import FakeClock
+from tests.support.values import replace
 
 KEY: Any = ("default", "web")
 RUNS = LauncherView(connected=True, synced=True, status=pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING))

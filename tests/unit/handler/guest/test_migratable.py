@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.handler.guest.migratable import (
     ALLOW_POD_BRIDGE,
@@ -21,6 +20,7 @@ from kvedge.resources.types.devices import Disk, DiskTarget
 from kvedge.resources.types.domain import AcpiTables, Cpu, Firmware
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import vmi_of, vmi_with
+from tests.support.values import replace
 
 POD = [{"name": "default", "pod": {}}]
 LAN = [{"name": "lan", "multus": {"networkName": "lan"}}]

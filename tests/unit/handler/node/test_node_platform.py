@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.handler.node import node_platform
 from kvedge.handler.node.capability_seed import ProbeError
@@ -14,6 +13,7 @@ from kvedge.handler.node.kvm_check import Accelerator
 from kvedge.handler.node.node_manifest import NodeCapabilities
 from kvedge.handler.node.node_platform import NodePlatform, OwnAccelerator, choose
 from kvedge.resources.configuration.configuration import DEFAULTS, Configuration, Smbios
+from tests.support.values import replace
 from tests.support.waiting import wait_until
 
 KVM = Accelerator(False, "KVM: a test machine booted its firmware")

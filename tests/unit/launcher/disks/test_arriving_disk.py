@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.launcher.disks import arriving_disk, claim_disk
 from kvedge.launcher.disks.arriving_disk import accept_copies, check_device, drop_copies
@@ -14,6 +13,7 @@ from kvedge.launcher.disks.disk_plan import ClaimPlan
 from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.storage.arriving_mark import ARRIVING
+from tests.support.values import replace
 
 MIB = 1 << 20
 OPTIONS = LauncherOptions(namespace="n", name="v", uid="u", incoming="m-1")

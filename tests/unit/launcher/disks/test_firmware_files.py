@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.launcher.disks.firmware_files import find_ovmf
 from kvedge.launcher.domain.platform import Platform, platform_of
+from tests.support.values import replace
 from tests.unit.launcher.domain.vmis import vmi
 
 

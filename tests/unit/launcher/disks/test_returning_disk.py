@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.launcher.disks.claim_disk import claim_disk
 from kvedge.launcher.disks.disk_plan import ClaimPlan, EphemeralPlan
@@ -23,6 +22,7 @@ from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.storage.backups.live.block_map import BLOCK, LiveFacts
 from kvedge.storage.backups.live.disk_server import DiskServer
 from kvedge.storage.backups.live.live_disk import LiveDisk
+from tests.support.values import replace
 from tests.support.waiting import wait_until
 
 SIZE = 3 * BLOCK

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.launcher_errors import BadRequest, ClaimUnusable, Unanswered, WrongState
@@ -16,6 +15,7 @@ from kvedge.launcher.migration.incoming_guest import IncomingGuest
 from kvedge.launcher.migration.migration_record import MigrationRecord
 from kvedge.rpc import launcher_pb2 as m
 from kvedge.storage.arriving_mark import ARRIVING
+from tests.support.values import replace
 
 ARRIVING_GUEST = DomainFacts(uuid="u", life=Life.PAUSED, why=Why.MIGRATING)
 WAITS = DomainFacts(uuid="u", life=Life.PAUSED, why=Why.USER, is_persistent=True)

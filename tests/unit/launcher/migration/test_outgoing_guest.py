@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.launcher.launcher_errors import LibvirtFailed, WrongState
 from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life, Why
@@ -20,6 +19,7 @@ from kvedge.launcher.migration.outgoing_guest import OutgoingGuest
 from kvedge.launcher.migration.outgoing_plan import Outgoing
 from kvedge.rpc import launcher_pb2 as m
 from tests.support.needs import NEEDS_LIBVIRT
+from tests.support.values import replace
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.launcher.launcher_errors import DeviceUnusable
 from kvedge.launcher.passthrough.function_rules import FunctionFacts, check_function
+from tests.support.values import replace
 
 NIC = ("spec.domain.devices.interfaces[1].sriov", "the device plugin of vendor.com/fast", "0000:65:02.0")
 GOOD = FunctionFacts(driver="vfio-pci", group="42", has_node=True, is_usable=True, has_vfio=True)

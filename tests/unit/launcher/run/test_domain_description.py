@@ -6,7 +6,6 @@ import threading
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.launcher.launcher_errors import DomainMissing, LibvirtFailed, Unanswered
 from kvedge.launcher.libvirt.domain_facts import DomainLook, Life, VcpuPlace, Why
@@ -19,6 +18,7 @@ from kvedge.launcher.run.domain_description import (
 )
 from kvedge.launcher.run.status_board import StatusBoard
 from kvedge.rpc import launcher_pb2 as m
+from tests.support.values import replace
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession

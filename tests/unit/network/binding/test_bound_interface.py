@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.binding.binding_state import Record, names_for
 from kvedge.network.binding.bound_interface import make_bound_interface, make_unserved_interface
 from kvedge.network.dhcp import dhcp_plan
 from kvedge.network.link_types import PROTO_KERNEL, Address, Route
+from tests.support.values import replace
 
 NAMES = names_for("eth0", 0)
 MAC = "02:00:00:00:00:99"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from kvedge.network.binding.binding_state import Record, Seen, keep_lent_name, names_for
 from kvedge.network.binding.bridge_binding_plan import (
@@ -28,6 +27,7 @@ from kvedge.network.steps import (
     SetLink,
     Step,
 )
+from tests.support.values import replace
 from tests.unit.network.namespace_model import NamespaceModel
 
 NAMES = names_for("eth0", 0)

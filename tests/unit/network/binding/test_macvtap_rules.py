@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from kvedge.network.binding.macvtap_rules import MacvtapMark, guard_of, mark_of, stale_guards
 from kvedge.network.link_types import Link
 from kvedge.network.nft.nft_tables import Family, LinkHook
+from tests.support.values import replace
 
 MAC = "52:54:00:00:00:01"
 LINK = Link(index=4, name="pod1", kind="macvtap", mac=MAC, mtu=1500, up=True)

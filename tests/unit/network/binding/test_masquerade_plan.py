@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from kvedge.network.binding.binding_state import names_for
 from kvedge.network.binding.masquerade_plan import (
@@ -20,6 +19,7 @@ from kvedge.network.link_types import Address, Route
 from kvedge.network.nft.nft_tables import Family
 from kvedge.network.steps import AddTap, DeleteTable, RemoveAddress, ReplaceTable, SetLink, SetSysctl, Step
 from kvedge.resources.masquerade import BRIDGE_MAC, DEFAULT_CIDR, DEFAULT_IPV6_CIDR, parse_guest_subnet
+from tests.support.values import replace
 from tests.unit.network.namespace_model import NamespaceModel
 
 NAMES = names_for("eth0", 0)

@@ -5,7 +5,6 @@ tests' matter."""
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.binding.binding_state import names_for
 from kvedge.network.binding.masquerade_rules import (
@@ -28,6 +27,7 @@ from kvedge.network.nft.nft_nat_rules import (
 )
 from kvedge.network.nft.nft_tables import Expression, Family, Rule, Table
 from kvedge.resources.masquerade import SIDECAR_PORTS
+from tests.support.values import replace
 
 IPV4 = GuestAddress(4, "10.0.2.2", "10.0.2.1", 24, "10.42.0.7")
 IPV6 = GuestAddress(6, "fd10:0:2::2", "fd10:0:2::1", 120, "fd00::7")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import replace
 from scapy.layers.dhcp import BOOTP, DHCP
 
 from kvedge.network.dhcp.dhcp_message import HEADER, Reply, parse_request, render_reply
 from kvedge.network.dhcp.dhcp_plan import DhcpLease, answer
+from tests.support.values import replace
 
 MAC = "52:54:00:aa:bb:cc"
 ADDRESS = "10.99.0.7"

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 from scapy.layers.dhcp6 import (
     DHCP6_Advertise,
     DHCP6_Reply,
@@ -26,6 +25,7 @@ from scapy.layers.dhcp6 import (
 from kvedge.network.dhcp.dhcp6_message import Association, MessageType, Request6, link_layer_duid, render_reply6
 from kvedge.network.dhcp.dhcp_plan import BadLease, parse_mac
 from kvedge.network.dhcp.ipv6_plan import ROUTER_SECONDS, Ipv6Lease, advertisement, answer6
+from tests.support.values import replace
 
 BRIDGE_MAC = "02:00:00:00:00:01"
 OURS = link_layer_duid(parse_mac(BRIDGE_MAC))

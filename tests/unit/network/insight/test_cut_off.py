@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.insight import cut_off_reader
 from kvedge.network.insight.cut_off import NicSeen, judge_nic
@@ -15,6 +14,7 @@ from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_plan import lan_port
 from kvedge.network.link_types import Link
 from tests.support.clocks import FakeClock
+from tests.support.values import replace
 
 LAN = LanConfig(bridge="br0")
 ALIAS = lan_port("kvedge0-pod", "pod0123456789a", "52:54:00:00:00:01", LAN).alias

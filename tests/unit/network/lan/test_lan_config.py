@@ -7,7 +7,6 @@ import re
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.lan.lan_addresses import LanAddresses
 from kvedge.network.lan.lan_config import (
@@ -19,6 +18,7 @@ from kvedge.network.lan.lan_config import (
     parse_lan_config,
 )
 from kvedge.resources.codec import JsonObject
+from tests.support.values import replace
 
 ADDRESSES = LanAddresses(subnet="192.0.2.0/24", first="192.0.2.50", last="192.0.2.99")
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.errors import MacInUseError, NetworkError
 from kvedge.network.lan.lan_addresses import AddressesError, LanAddresses
@@ -34,6 +33,7 @@ from kvedge.network.nft.nft_rules import link_key
 from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.attachments import NodeNetworkConfig, stable_mac
 from kvedge.network.steps import AddAddress, AddRoute, AddVeth, ReplaceTable, SetLink, SetSysctl, Step
+from tests.support.values import replace
 from tests.unit.network.namespace_model import NamespaceModel
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.errors import MacInUseError, NetworkError
 from kvedge.network.lan.lan_addresses import LanAddresses
@@ -27,6 +26,7 @@ from kvedge.network.netns import netns_path
 from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.steps import ReplaceTable, SetLink
+from tests.support.values import replace
 from tests.unit.network.namespace_model import NamespaceModel
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_bridges import LanSeen
@@ -15,6 +14,7 @@ from kvedge.network.lan.lan_words import describe_lan
 from kvedge.network.nics.nic_plan import nic_alias
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.steps import Step
+from tests.support.values import replace
 from tests.unit.network.namespace_model import NamespaceModel
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.macvtap_config import MacvtapConfig
@@ -21,6 +20,7 @@ from kvedge.network.lan.macvtap_plan import (
 from kvedge.network.link_types import Link
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.steps import AddMacvtap, DeleteLink, SetLink, SetSysctl
+from tests.support.values import replace
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
 NETNS = Path("/run/netns/kvedge0-pod")

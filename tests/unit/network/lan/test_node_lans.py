@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.lan import node_lans
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_plan import LanPort
+from tests.support.values import replace
 
 THERE = LanPort(
     netns="vmi-uid",

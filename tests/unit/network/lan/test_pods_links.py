@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.lan.pods_links import find_pods_reason
 from kvedge.network.link_types import Link
+from tests.support.values import replace
 
 
 def link(index: int, name: str, kind: str = "veth", **more: int) -> Link:

@@ -6,11 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.nics.nic_journal import NicBusyError, NicJournal
 from kvedge.network.nics.nic_state import KeptAddress, KeptRoute, NicPhase, NicRecord, bridge_of_nic
+from tests.support.values import replace
 
 RECORD = NicRecord(
     nic="eth0",

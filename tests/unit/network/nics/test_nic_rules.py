@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import Link
 from kvedge.network.nics.nic_rules import Carried, NicHardware, NicManager, check_nic
+from tests.support.values import replace
 
 NIC = Link(index=2, name="eth0", kind="", mac="52:54:00:00:00:01", mtu=1500, up=True)
 WIRED = NicHardware(is_ethernet=True, is_wireless=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.link_types import Link
 from kvedge.network.nft.nft_tables import Family
@@ -17,6 +16,7 @@ from kvedge.network.pods.ipv6_forwarding_plan import (
     plan_forwarding_back,
 )
 from kvedge.network.steps import ChangeElements, DeleteTable, ReplaceTable, SetSysctl
+from tests.support.values import replace
 
 
 def bridge(name: str, alias: str = "kvedge ip_forward=0 ipv6_forwarding=0") -> Link:

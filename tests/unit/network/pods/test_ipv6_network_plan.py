@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.binding.port_rules import is_translated
 from kvedge.network.errors import NetworkError, OverlapError
@@ -13,6 +12,7 @@ from kvedge.network.node_seen import Ipv6Seen, NodeSeen
 from kvedge.network.pods.attachments import NodeNetworkConfig, attachment_for, attachments_of
 from kvedge.network.pods.ipv6_network_plan import bridge_steps, check_overlap, inside_steps
 from kvedge.network.steps import AddAddress
+from tests.support.values import replace
 
 CIDR = "2001:db8:1::/64"
 NIC = Link(index=2, name="eno1", kind="", mac="", mtu=1500, up=True)

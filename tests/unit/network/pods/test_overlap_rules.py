@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.errors import OverlapError
 from kvedge.network.link_types import Route
 from kvedge.network.pods.overlap_rules import overlaps_of
 from kvedge.network.pods.pod_network_plan import plan_node_network
 from kvedge.network.steps import DeleteLink
+from tests.support.values import replace
 from tests.unit.network.pods.node_networks import CONFIG, SECOND, attach, ensure, host
 
 

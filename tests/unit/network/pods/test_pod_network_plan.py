@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.link_types import Route
 from kvedge.network.nft.nft_rules import link_key
@@ -15,6 +14,7 @@ from kvedge.network.pods.forward_rules import APART, FENCE, OURS
 from kvedge.network.pods.forwarding_plan import IP_FORWARD, links_kept_apart
 from kvedge.network.pods.pod_network_plan import describe, mtu_for, plan_healing, plan_node_network, plan_removal
 from kvedge.network.steps import ChangeElements, DeleteLink, KnowMac, ReplaceTable, SetLink, SetSysctl, Step
+from tests.support.values import replace
 from tests.unit.network.namespace_model import NamespaceModel
 from tests.unit.network.pods.node_networks import CONFIG, POD, SECOND, attach, ensure, heal, host, remove, whole_of
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.binding.port_rules import HOSTS, PORT_ADDRESSES, PORT_MACS
 from kvedge.network.errors import NetworkError
@@ -14,6 +13,7 @@ from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.attachments import attachment_for, attachments_of
 from kvedge.network.pods.pod_port_plan import plan_detaching, plan_inside, plan_port
 from kvedge.network.steps import AddRoute, DeleteLink, SetLink
+from tests.support.values import replace
 from tests.unit.network.namespace_model import NamespaceModel
 from tests.unit.network.pods.node_networks import CONFIG, NETNS, POD, attach, ensure, heal, host, sets_of
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from kvedge.network.nft.nft_port_rules import port_address_key
 from kvedge.network.nft.nft_rules import address_key, link_key
@@ -16,6 +15,7 @@ from kvedge.network.policies.policy_bridge_rules import FREE_HOSTS, FREE_HOSTS_O
 from kvedge.network.policies.policy_plan import Enforced, plan_change, plan_enforcing, policy_tables
 from kvedge.network.policies.policy_rules import FREE_IN, PASSAGES, PEERS, Elements, Passage, PodTraffic
 from kvedge.network.steps import ChangeTables
+from tests.support.values import replace
 from tests.unit.network.policies.kernel_model import KernelModel
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")

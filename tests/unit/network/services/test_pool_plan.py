@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.errors import OverlapError
 from kvedge.network.link_types import Address, Link, Route
@@ -18,6 +17,7 @@ from kvedge.network.services.pool_plan import (
 )
 from kvedge.network.steps import AddSideAddress, RemoveAddress
 from kvedge.runtime.address_pool import address_pool
+from tests.support.values import replace
 
 BRIDGE = "kvedge0"
 MARK = address_mark(BRIDGE)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.link_types import PROTO_STATIC, Address, Link, Route
@@ -31,6 +30,7 @@ from kvedge.network.services.service_rules import (
     service_elements,
 )
 from kvedge.network.steps import AddRoute, ChangeElements, RemoveRoute, ReplaceTable
+from tests.support.values import replace
 
 CONFIG = ServiceNetworkConfig(
     bridge="kvedge0", pod_cidr="10.99.0.0/24", service_cidr="10.100.0.0/16", table=table_name("kvedge0")

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.fencing.fence_rules import judge_silence
 from kvedge.handler.fencing.fence_plan import Order, Promise, plan_look, refuse_start
 from kvedge.resources.node_loss.fence_terms import CLOCK_ERROR, FenceTerms
 from kvedge.resources.node_loss.node_lease import NodeFence, declare_gone
+from tests.support.values import replace
 
 SCHEDULES: Final = int(os.environ.get("KVEDGE_FENCE_SCHEDULES", "4000"))
 TERMS: Final = FenceTerms(silence=9, watchdog=4, renew=3, check=1, margin=2)

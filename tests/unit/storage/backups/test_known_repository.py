@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.resources.codec import encode_json
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY, BackupJob, BackupRecord
@@ -16,6 +15,7 @@ from kvedge.storage.backups.backup_errand import read_record
 from kvedge.storage.backups.restic_client import ResticClient
 from kvedge.storage.backups.restic_program import BackupFailure
 from tests.support.quick_repository import lay_repository
+from tests.support.values import replace
 
 pytestmark = pytest.mark.skipif(shutil.which("restic") is None, reason="needs restic (apt: restic)")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.rules.subject import Cluster
@@ -13,6 +12,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.configuration.configuration import DEFAULTS
 from kvedge.resources.configuration.feature_gates import FeatureGates
 from tests.support.reviews import request
+from tests.support.values import replace
 
 OFF = Cluster("amd64")
 ON = Cluster("amd64", replace(DEFAULTS, gates=FeatureGates(frozenset({"IncrementalBackup"}))))

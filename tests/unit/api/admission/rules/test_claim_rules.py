@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.rules.subject import Cluster
@@ -13,6 +12,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.configuration.configuration_reading import read_configuration
 from tests.support.builders import put, small_vmi, vm_of
 from tests.support.reviews import request
+from tests.support.values import replace
 
 DEVICES: Final = "spec.domain.devices"
 CARDS: Final = [{"name": "cards", "resourceClaimTemplateName": "cards"}]

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.datavolumes.crons.cron_plan import (
     IN_THE_WAY_SECONDS,
@@ -33,6 +32,7 @@ from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataSource, DataVolume, data_volume_condition
 from kvedge.runtime.clock import rfc3339
 from tests.support.builders import NOW, patched
+from tests.support.values import replace
 
 FIRST, SECOND, THIRD, FOURTH, FIFTH = (f"sha256:{digit * 64}" for digit in "12345")
 

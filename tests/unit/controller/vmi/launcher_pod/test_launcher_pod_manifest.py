@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import hostname, launcher_pod
 from kvedge.controller.vmi.launcher_pod.launcher_pod_volumes import launcher_volumes
@@ -23,6 +22,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineIns
 from kvedge.resources.types.volumes import MultusNetwork, Network
 from tests.support.builders import CONFIG, a_vmi
 from tests.support.golden.pod_cases import GoldenPod, golden_pods
+from tests.support.values import replace
 
 CASES = golden_pods()
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import replace
-
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes, pod_resources
 from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.quantities import parse_quantity
 from tests.support.builders import vmi_with
+from tests.support.values import replace
 
 CONFIG = ClusterConfig("1", ("kvedge",), (), "/seed", "amd64")
 

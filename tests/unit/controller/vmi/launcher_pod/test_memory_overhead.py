@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes, pod_resources
 from kvedge.controller.vmi.launcher_pod.memory_overhead import GuestShape, memory_overhead
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import CONFIG, vmi_of
+from tests.support.values import replace
 
 MIB = 1024 * 1024
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import replace
-
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.configuration.support_containers import NOTHING_SAID, VIRTIOFS, Support
 from kvedge.resources.names import SHARES_DIRECTORY
 from kvedge.resources.types.core import ResourceRequirements
 from tests.support.builders import CONFIG, a_claim, small_vmi, vmi_of
+from tests.support.values import replace
 
 VOLUMES = [
     {"name": "data", "persistentVolumeClaim": {"claimName": "claim", "readOnly": True}},

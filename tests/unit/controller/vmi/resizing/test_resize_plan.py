@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resources
 from kvedge.controller.vmi.resizing.guest_size import made_for
@@ -24,6 +23,7 @@ from kvedge.resources.values.quantities import parse_bytes, parse_quantity
 from kvedge.runtime.clock import rfc3339
 from tests.support.builders import CONFIG, NOW, a_pod, a_vmi
 from tests.support.migrating import a_target_pod
+from tests.support.values import replace
 
 MIB = 1 << 20
 

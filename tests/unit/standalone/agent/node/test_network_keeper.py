@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_ports import LanHealth
@@ -15,6 +14,7 @@ from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.pods.pod_network import NodeNetwork
 from kvedge.standalone.agent.node import network_keeper
 from kvedge.standalone.agent.node.network_keeper import NetworkKeeper
+from tests.support.values import replace
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
 WELL = LanHealth((), ())

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from kvedge.resources.types.core import Pod, PodStatus
 from kvedge.standalone.agent.container.container_state import (
@@ -32,6 +31,7 @@ from kvedge.standalone.agent.pod.pod_plan import (
     plan_pod,
 )
 from tests.support.builders import plain_pod as pod
+from tests.support.values import replace
 from tests.unit.standalone.agent.pods import RUNNING, ended
 
 _NOW = 10_000.0

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.kube.work_queue import Key
 from kvedge.network.errors import NetworkError
@@ -31,6 +30,7 @@ from kvedge.standalone.agent.pod.network_following import follow, tell_networks
 from kvedge.standalone.agent.pod.place import pod_networks
 from kvedge.standalone.agent.pod.place.pod_networks import PodNetworkError, follow_networks, join_networks
 from kvedge.standalone.agent.pod.pod_record import new_record
+from tests.support.values import replace
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
 OWN = Attachment(netns="kvedge0-u", port="v1", address="10.99.0.7", mac="02:00:00:00:00:07")

@@ -6,7 +6,6 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
-from msgspec.structs import replace
 
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.resources.codec import decode
@@ -17,6 +16,7 @@ from kvedge.standalone.agent.container.cgroups import CgroupLimits
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.pod.place import pod_place
 from kvedge.standalone.agent.pod.place.pod_place import PlaceError, Places
+from tests.support.values import replace
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
 ADDRESSES = ("10.99.0.7",)
