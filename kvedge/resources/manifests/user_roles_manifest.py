@@ -142,7 +142,12 @@ _KUBEVIRTS: Final = PolicyRule(("get", "list"), ("kubevirt.io",), ("kubevirts",)
 
 
 def _default() -> tuple[PolicyRule, ...]:
-    return (_KUBEVIRTS, PolicyRule(("get", "list"), _SUBRESOURCES, ("version", "guestfs")))
+    # A role of a namespace gives no right to what is in none, and clients of uploads ask the CDIConfig for the proxy.
+    return (
+        _KUBEVIRTS,
+        PolicyRule(("get", "list"), _SUBRESOURCES, ("version", "guestfs")),
+        PolicyRule(_READ, _DATA_VOLUMES, ("cdiconfigs", "storageprofiles")),
+    )
 
 
 def _calls(role: Role) -> tuple[PolicyRule, ...]:

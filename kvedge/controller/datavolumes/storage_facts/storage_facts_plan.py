@@ -35,6 +35,7 @@ from kvedge.resources.types.storage import (
     StorageClass,
 )
 
+CRON_FORMAT: Final = "pvc"
 _READY: Final = "Ready"
 _CONSUMABLE: Final = (_READY, "DataSource is ready to be consumed")
 # What CDI copies from a source to its DataSource: by these labels a VM finds its instance type.
@@ -48,6 +49,8 @@ def profile_status(storage_class: StorageClass, profile: StorageProfile) -> Stor
         storage_class=storage_class.metadata.name,
         provisioner=storage_class.provisioner,
         claim_property_sets=sets,
+        # Whatever the profile asks for: an image that is looked for by a schedule becomes a claim.
+        data_import_cron_source_format=CRON_FORMAT,
     )
 
 

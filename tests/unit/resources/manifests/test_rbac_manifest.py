@@ -171,6 +171,8 @@ def test_each_role_of_users_is_gathered_where_kubevirt_gathers_it() -> None:
 def test_everybody_may_find_kubevirt_and_nothing_of_a_vm() -> None:
     assert may("kubevirt.io:default", "list", "kubevirt.io", "kubevirts")
     assert may("kubevirt.io:default", "get", SUB, "version")
+    assert may("kubevirt.io:default", "list", "cdi.kubevirt.io", "cdiconfigs")
+    assert not may("kubevirt.io:default", "update", "cdi.kubevirt.io", "cdiconfigs")
     assert not may("kubevirt.io:default", "get", "kubevirt.io", "virtualmachines")
 
 

@@ -27,7 +27,8 @@ def test_a_profiles_status_tells_what_the_class_can_and_no_way_of_cloning() -> N
     storage_class = StorageClass(metadata=ObjectMeta(name="fast"), provisioner="nfs.csi.k8s.io")
     spec = StorageProfileSpec(clone_strategy="snapshot", data_import_cron_source_format="snapshot", snapshot_class="a")
     status = plan_profile(storage_class, StorageProfile(spec=spec), NOW)["status"]
-    assert status.keys() == {"storageClass", "provisioner", "claimPropertySets", "conditions"}
+    told = {"storageClass", "provisioner", "claimPropertySets", "dataImportCronSourceFormat", "conditions"}
+    assert (status.keys(), status["dataImportCronSourceFormat"]) == (told, "pvc")
 
 
 def test_a_configs_status_tells_of_no_setting_without_effect_and_forgets_one_that_it_told() -> None:
