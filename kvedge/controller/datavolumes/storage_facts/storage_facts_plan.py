@@ -15,7 +15,7 @@ from kvedge.controller.datavolumes.cdi_conditions import date_condition
 from kvedge.controller.datavolumes.storage_facts.provisioners import find_property_sets
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.data_volume_names import DEFAULT_OVERHEAD, POD_PHASE
+from kvedge.resources.data_volume_names import DEFAULT_OVERHEAD, INSTANCETYPE_LABELS, POD_PHASE
 from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.types.data_volumes import (
     CdiCondition,
@@ -38,8 +38,9 @@ from kvedge.resources.types.storage import (
 CRON_FORMAT: Final = "pvc"
 _READY: Final = "Ready"
 _CONSUMABLE: Final = (_READY, "DataSource is ready to be consumed")
-# What CDI copies from a source to its DataSource: by these labels a VM finds its instance type.
-_TOLD_LABELS: Final = re.compile(r"(?:[\w.]+\.)?kubevirt\.io/[\w.-]+$")
+# What CDI copies from a source to its DataSource: by these labels a VM finds its instance type. CDI's own are left out:
+# one of them says by which DataImportCron a DataSource is led.
+_TOLD_LABELS: Final = re.compile(r"(?!cdi\.)(?:[\w.]+\.)?kubevirt\.io/[\w.-]+$")
 
 
 def profile_status(storage_class: StorageClass, profile: StorageProfile) -> StorageProfileStatus:
@@ -109,10 +110,21 @@ def plan_data_source(
     status = DataSourceStatus(source=source, conditions=[date_condition(before, condition, now)])
     change = merge_difference(encode(item.status), encode(status))
     body: JsonObject = {"status": change} if change else {}
-    told = {name: text for name, text in labels.items() if _TOLD_LABELS.match(name)}
+    told = {name: text for name, text in labels.items() if _is_told(name, own=_is_own(item, source))}
     if any(item.metadata.labels.get(name) != text for name, text in told.items()):
         body["metadata"] = {"labels": dict(told)}
     return body
+
+
+def _is_own(item: DataSource, source: DataSourceSource) -> bool:
+    """Whether what it points at lies in its own namespace."""
+    named = source.pvc or source.snapshot
+    return named is None or named.namespace in ("", item.metadata.namespace)
+
+
+def _is_told(label: str, *, own: bool) -> bool:
+    """Whether a source's label is copied: of another namespace's source no more than VMs ask for."""
+    return bool(_TOLD_LABELS.match(label)) if own else label.startswith(INSTANCETYPE_LABELS)
 
 
 def _resolve(

@@ -70,6 +70,21 @@ def test_a_data_source_has_kubevirts_labels_of_the_claim_that_it_points_at() -> 
     assert "metadata" not in plan(item, None)
 
 
+def test_a_data_source_is_never_led_by_the_cron_of_a_claim_that_it_points_at() -> None:
+    claim = golden("disk", **{"cdi.kubevirt.io/dataImportCron": "nightly"})
+    assert "metadata" not in plan(data_source("disk"), claim)
+
+
+def test_of_another_namespaces_claim_no_more_is_told_than_vms_ask_for() -> None:
+    wanted = {"instancetype.kubevirt.io/default-preference": "debian"}
+    claim = golden("disk", **wanted, **{"secret.kubevirt.io/plan": "x"})
+    claim.metadata.namespace = "other"
+    item = data_source("disk")
+    assert item.spec.source.pvc is not None
+    item.spec.source.pvc.namespace = "other"
+    assert plan(item, claim)["metadata"] == {"labels": wanted}
+
+
 def test_being_ready_of_another_claim_has_a_time_of_its_own() -> None:
     item = data_source("disk")
     item.status = decode(DataSourceStatus, plan(item, golden("disk"))["status"])
