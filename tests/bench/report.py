@@ -47,6 +47,13 @@ class Row:
         known = [value <= limit for value, limit in limits if value is not None and limit is not None]
         return all(known) if known else None
 
+    @property
+    def ratio_met(self) -> bool | None:
+        """Whether the ratio is what it may be; None when it has no limit. One that cannot be told is not met."""
+        if self.goal.ratio is None:
+            return None
+        return self.ratio is not None and self.ratio <= self.goal.ratio
+
     def cells(self) -> tuple[str, ...]:
         """The row's texts, in the order of COLUMNS."""
         return (
@@ -85,6 +92,11 @@ class Report:
             print("\n".join(_plain_lines(self.rows)))
         for note in self.notes:
             print(f"- {note}")
+
+
+def missed(rows: Sequence[Row], *, by_ratio: bool) -> list[Row]:
+    """The rows that make a run fail. `by_ratio`: by ratios alone, as a time is one machine's at one hour."""
+    return [row for row in rows if (row.ratio_met if by_ratio else row.met) is False]
 
 
 def figure(value: float, unit: str) -> str:

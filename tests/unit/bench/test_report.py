@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.bench.api_writes import _change, _writer
-from tests.bench.report import Goal, Row, figure, percentile
+from tests.bench.report import Goal, Row, figure, missed, percentile
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,38 @@ def test_a_goal_is_met_when_every_limit_that_can_be_judged_holds(
     measured: float, reference: float | None, goal: Goal, met: bool | None
 ) -> None:
     assert Row("x", "s", measured, reference, goal).met is met
+
+
+@pytest.mark.parametrize(
+    ("measured", "reference", "goal", "fails", "fails_by_ratio"),
+    [
+        (0.7, 0.3, Goal(ratio=2), True, True),
+        (5.0, 4.0, Goal(3.0, ratio=2), True, False),
+        (5.0, 4.0, Goal(3.0), True, False),
+        (110.1, None, Goal(110), True, False),
+        (2.0, 1.5, Goal(3.0, ratio=2), False, False),
+        (9.0, 1.0, Goal(), False, False),
+        # Nothing to compare with: a check must not pass by what was not measured.
+        (2.0, None, Goal(ratio=2), False, True),
+        (2.0, 0.0, Goal(3.0, ratio=2), False, True),
+    ],
+    ids=[
+        "a ratio that is too large",
+        "a ratio that is met, in too long a time",
+        "a time alone",
+        "a size alone",
+        "all is met",
+        "no goal",
+        "a reference that is not there",
+        "a reference of nothing",
+    ],
+)
+def test_a_check_fails_by_ratio_and_never_by_time(
+    measured: float, reference: float | None, goal: Goal, fails: bool, fails_by_ratio: bool
+) -> None:
+    row = Row("x", "s", measured, reference, goal)
+    assert missed([row], by_ratio=False) == ([row] if fails else [])
+    assert missed([row], by_ratio=True) == ([row] if fails_by_ratio else [])
 
 
 def test_a_percentile_is_a_value_that_was_measured() -> None:
