@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -199,6 +200,8 @@ def main() -> int:
     if os.geteuid() != 0:
         sys.stderr.write("tests/bench/protection_bench: needs root, as kvedge standalone does\n")
         return 5
+    # As Ctrl-C: what was started is ended.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     report, directory = Report(), Path(tempfile.mkdtemp(prefix="kvbench-", dir="/var/tmp"))
     loads = [os.getloadavg()[0]]
     try:
