@@ -274,7 +274,7 @@ def _measure(guest: WritingGuest, store: Path, options: argparse.Namespace, repo
 
 def _report_writes(rounds: list[_Round], report: Report) -> None:
     quiet = [each.writes["nothing else"] for each in rounds]
-    for during in rounds[0].writes.keys() - {"nothing else"}:
+    for during in [each for each in rounds[0].writes if each != "nothing else"]:
         found = [each.writes[during] for each in rounds]
         for what, pick in (
             ("p50", lambda it: it.middle),
