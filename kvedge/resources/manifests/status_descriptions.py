@@ -87,6 +87,9 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "limitAbove": "How far the memory's limit is above its request where a namespace has given the Pod one.",
         "reason": "What keeps the Pod from the size that it is to have, in one word.",
         "message": "The same, for people.",
+        "failingSince": "Since when the node fails to give the Pod its size.",
+        "forVcpus": "A reason for another Pod is said of a guest with so many CPUs.",
+        "forMemory": "A reason for another Pod is said of a guest with so much memory.",
     },
     "PhaseTransition": {"phase": "The phase.", "phaseTransitionTimestamp": "When it was entered."},
     "InterfaceStatus": {

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from kvedge.resources.types.vmi import PodRoom, VirtualMachineInstance
-from kvedge.resources.values.quantities import parse_bytes
+from kvedge.resources.values.quantities import format_bytes, parse_bytes
 from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
 
 # The conditions of a Pod whose size is not what its spec says, in Kubernetes' words.
@@ -55,4 +57,32 @@ def room_bytes(room: PodRoom) -> int:
 def outgrows_pod(vmi: VirtualMachineInstance) -> bool:
     """Whether the guest is to have more than its Pod can ever get where it is."""
     room = find_room(vmi)
-    return room is not None and room.reason in _WANT_OTHER_POD and (lacks_vcpus(vmi) or lacks_memory(vmi))
+    if room is None or room.reason not in _WANT_OTHER_POD or not is_said_of(room, vmi):
+        return False
+    return lacks_vcpus(vmi) or lacks_memory(vmi)
+
+
+def with_reason(
+    room: PodRoom, vmi: VirtualMachineInstance, reason: str, message: str, failing_since: str | None = None
+) -> PodRoom:
+    """The room with what keeps the Pod from what this guest is to have."""
+    is_final = reason in _WANT_OTHER_POD
+    return msgspec.structs.replace(
+        room,
+        reason=reason,
+        message=message,
+        failing_since=failing_since,
+        for_vcpus=vcpu_count(vmi.spec.domain) if is_final else None,
+        for_memory=format_bytes(guest_memory_bytes(vmi.spec.domain)) if is_final else None,
+    )
+
+
+def is_said_of(room: PodRoom, vmi: VirtualMachineInstance) -> bool:
+    """Whether the reason is said of the guest as it is to be by now: another size may well be given.
+
+    A room of an earlier version does not say of which it is: it is taken for this one.
+    """
+    if room.for_vcpus is None or room.for_memory is None:
+        return True
+    said = room.for_vcpus, parse_bytes(room.for_memory)
+    return said == (vcpu_count(vmi.spec.domain), guest_memory_bytes(vmi.spec.domain))

@@ -231,7 +231,8 @@ class PodRoom(KubeStruct, kw_only=True):
     """For how large a guest its Pod on `node` has room once vCPUs or memory have changed while it runs; kvedge's own.
 
     `reason` and `message` say what keeps the Pod from what the guest is to have. The memory limit of a Pod whose VMI
-    says none stays so far above its request (`limit_above`).
+    says none stays so far above its request (`limit_above`). The node has failed to resize the Pod since
+    `failing_since`, an RFC 3339 time. A reason for another Pod is said of a guest of `for_vcpus` and `for_memory`.
     """
 
     node: str = ""
@@ -240,6 +241,9 @@ class PodRoom(KubeStruct, kw_only=True):
     limit_above: Quantity | None = None
     reason: str = ""
     message: str = ""
+    failing_since: str | None = None
+    for_vcpus: int | None = None
+    for_memory: Quantity | None = None
 
 
 class MachineStatus(KubeStruct, kw_only=True):

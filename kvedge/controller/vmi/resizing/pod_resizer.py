@@ -11,11 +11,9 @@ import zlib
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_over_quota, is_unjudged
-from kvedge.controller.vmi.resizing.resize_plan import OTHER_POD
+from kvedge.controller.vmi.resizing.room_reasons import OTHER_POD
 from kvedge.controller.vmi.vmi_view import PatchVmi, ResizePod
 from kvedge.kube.errors import Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
@@ -23,7 +21,7 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import StrategicPatch, merge_difference
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.moves.pod_room import NOT_SERVED, OVER_QUOTA, REFUSED
+from kvedge.resources.moves.pod_room import NOT_SERVED, OVER_QUOTA, REFUSED, with_reason
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vmi import PodRoom, VirtualMachineInstance
 
@@ -107,7 +105,7 @@ class PodResizer:
         room = vmi.status.pod_room or PodRoom(node=vmi.status.node_name)
         reason, message = explain_refusal(error)
         self._events.record(vmi, "Warning", "FailedResize", message)
-        told: JsonObject = encode(msgspec.structs.replace(room, reason=reason, message=message))
+        told: JsonObject = encode(with_reason(room, vmi, reason, message))
         change = merge_difference(encode(room), told)
         if change:
             write(PatchVmi({"status": {"podRoom": change}}))

@@ -19,9 +19,10 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resources
 from kvedge.controller.vmi.launcher_pods import is_moving, is_over
 from kvedge.controller.vmi.resizing.guest_size import is_made_for, memory_now, memory_status, vcpus_now
+from kvedge.controller.vmi.resizing.room_reasons import KEEPS_FAILING_SECONDS, explain_room
 from kvedge.controller.vmi.vmi_view import ResizePod
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.meta import Condition, condition
+from kvedge.resources.meta import Condition
 from kvedge.resources.moves.pod_room import (
     DEFERRED,
     INFEASIBLE,
@@ -31,23 +32,22 @@ from kvedge.resources.moves.pod_room import (
     RESIZE_PENDING,
     RESIZING,
     find_room,
+    is_said_of,
     room_bytes,
+    with_reason,
 )
 from kvedge.resources.types.core import Container, ContainerStatus, Pod, ResourceAmounts
 from kvedge.resources.types.vmi import PodRoom, VirtualMachineInstance
 from kvedge.resources.values.quantities import Quantity, format_bytes, parse_bytes, parse_quantity
 from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
-from kvedge.runtime.clock import seconds_since
 
 # What a Pod may have more or less of while it runs.
 _RESIZED: Final[tuple[str, ...]] = ("cpu", "memory")
 _COMPUTE: Final = "compute"
-# A kubelet tries again each minute or so: what fails for longer hardly comes to work by itself.
-_KEEPS_FAILING_SECONDS: Final = 180.0
-OTHER_POD: Final = (
-    "the guest gets it in another Pod, after a restart of the VM, or by a migration, which LiveMigrate in"
-    " workloadUpdateStrategy of the KubeVirt object lets happen by itself"
-)
+# What the kubelet says of an order; the other reasons are the server's.
+_NODES_WORDS: Final = frozenset({DEFERRED, INFEASIBLE, RESIZE_FAILED, KEEPS_FAILING})
+# What earlier versions of the CRD do not keep.
+_NEWER: Final[tuple[str, ...]] = ("limit_above", "failing_since", "for_vcpus", "for_memory")
 
 
 def plan_room(
@@ -77,13 +77,29 @@ def plan_room(
     room = _lower(_room_before(vmi) if known is None else known, vmi)
     room = msgspec.structs.replace(room, limit_above=made.limit_above)
     if not _has(container.resources, _size(vmi, container, config, keeps_limits)):
-        # What was said of the last try stays until the next one.
-        return msgspec.structs.replace(room, reason=room.reason or RESIZING)
+        return _settle(known, _before_order(room, vmi))
     if not _is_actuated(pod, container):
-        found = condition(pod.status.conditions, RESIZE_PENDING) or condition(pod.status.conditions, RESIZE_IN_PROGRESS)
-        reason, message = _explain(found, now)
-        return msgspec.structs.replace(room, reason=reason, message=message)
-    return made
+        return _settle(known, explain_room(room, vmi, pod, now))
+    return _settle(known, made)
+
+
+def _settle(known: PodRoom | None, room: PodRoom) -> PodRoom:
+    """What is known, when nothing else is new than fields that it lacks: a server with an earlier version's CRD drops
+    them from each answer, and would be told of them for ever.
+    """
+    if known is None:
+        return room
+    kept = msgspec.structs.replace(room, **{name: None for name in _NEWER if getattr(known, name) is None})
+    return known if kept == known else room
+
+
+def _before_order(room: PodRoom, vmi: VirtualMachineInstance) -> PodRoom:
+    """What the server said of the last try stays until the next one; what the node said was of the order before, as is
+    what anybody said of a guest of another size.
+    """
+    if room.reason and room.reason not in _NODES_WORDS and is_said_of(room, vmi):
+        return room
+    return with_reason(room, vmi, RESIZING, "")
 
 
 def plan_resize(
@@ -105,7 +121,7 @@ def plan_resize(
 
 def next_look(room: PodRoom | None) -> float | None:
     """In how many seconds the room is looked at again though nobody tells anything new; None when not."""
-    return _KEEPS_FAILING_SECONDS / 6 if room is not None and room.reason == RESIZE_FAILED else None
+    return KEEPS_FAILING_SECONDS / 6 if room is not None and room.reason == RESIZE_FAILED else None
 
 
 def _order(size: ResourceAmounts) -> JsonObject:
@@ -238,26 +254,6 @@ def _reaches(status: ContainerStatus, spec: ResourceAmounts) -> Iterator[bool]:
             yield name in allocated and parse_quantity(allocated[name]) == parse_quantity(spec.requests[name])
         if name in spec.limits:
             yield name in limits and math.isclose(parse_quantity(limits[name]), parse_quantity(spec.limits[name]))
-
-
-def _explain(found: Condition | None, now: datetime) -> tuple[str, str]:
-    """Why the Pod has not got its size, and what becomes of it; nothing while it is just on its way."""
-    if found is None or found.status != "True":
-        return RESIZING, ""
-    if found.type == RESIZE_IN_PROGRESS:
-        if found.reason != "Error":
-            return RESIZING, ""
-        text = f"the node could not resize the guest's Pod, and tries again: {found.message}"
-        lasts = seconds_since(found.last_transition_time, now)
-        if lasts is None or lasts >= _KEEPS_FAILING_SECONDS:
-            return KEEPS_FAILING, f"{text}; {OTHER_POD}"
-        return RESIZE_FAILED, text
-    if found.reason == INFEASIBLE:
-        return INFEASIBLE, f"the guest's Pod cannot be resized on its node: {found.message}; {OTHER_POD}"
-    return DEFERRED, (
-        "the guest's node has no room for a larger Pod now, which is resized as soon as there is some, or the VM is"
-        f" migrated: {found.message}"
-    )
 
 
 def _room_before(vmi: VirtualMachineInstance) -> PodRoom:

@@ -14,7 +14,7 @@ from kvedge.controller.vmi.vmi_plan import plan_vmi
 from kvedge.controller.vmi.vmi_view import PatchVmi, ResizePod, VmiView
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.meta import Condition
-from kvedge.resources.moves.pod_room import outgrows_pod
+from kvedge.resources.moves.pod_room import outgrows_pod, with_reason
 from kvedge.resources.types.core import Container, ContainerStatus, Pod, ResourceAmounts
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.migrations import MigrationState
@@ -159,14 +159,69 @@ def test_what_fails_for_long_is_for_another_pod(since: datetime, reason: str, lo
     vmi = a_guest(4)
     pod = its_pod(a_guest())
     told = pending("Error", "EBUSY", "PodResizeInProgress")
-    told.last_transition_time = rfc3339(since)
-    vmi.status.pod_room = plan_room(vmi, reported(ordered(pod, order(vmi, pod)), told), CONFIG, NOW)
+    reported(ordered(pod, order(vmi, pod)), told)
+    vmi.status.pod_room = plan_room(vmi, pod, CONFIG, since)
+    vmi.status.pod_room = plan_room(vmi, pod, CONFIG, NOW)
     assert vmi.status.pod_room is not None
     assert (vmi.status.pod_room.reason, next_look(vmi.status.pod_room) is not None) == (reason, looks)
     assert outgrows_pod(vmi) is not looks
     assert ("or by a migration" in vmi.status.pod_room.message) is not looks
     plan = plan_vmi(VmiView(vmi, (pod,)), CONFIG, NOW)
     assert (plan.again_after is not None) is looks
+
+
+def test_what_failed_for_long_says_nothing_of_another_size() -> None:
+    """The node does not get the limit down, which harms nobody; then the guest is to have a part of it again."""
+    long_ago = NOW - timedelta(minutes=10)
+    told = pending("Error", "EBUSY", "PodResizeInProgress")
+    told.last_transition_time = rfc3339(long_ago)
+    vmi, pod = a_guest(memory="1Gi"), its_pod(a_guest(memory="4Gi"))
+    vmi.status.pod_room = PodRoom(node="n1", vcpus=1, memory="4Gi")
+    reported(ordered(pod, order(vmi, pod)), told)
+    for now in (long_ago, NOW):
+        vmi.status.pod_room = plan_room(vmi, pod, CONFIG, now)
+    assert vmi.status.pod_room is not None
+    assert vmi.status.pod_room.reason == "ResizeKeepsFailing"
+    vmi.spec.domain = a_guest(memory="3Gi").spec.domain
+    assert not outgrows_pod(vmi), "before the controller has looked at it"
+    vmi.status.pod_room = plan_room(vmi, pod, CONFIG, NOW)
+    assert vmi.status.pod_room is not None
+    assert (vmi.status.pod_room.reason, vmi.status.pod_room.failing_since) == ("Resizing", None)
+    ordered(pod, order(vmi, pod))
+    vmi.status.pod_room = plan_room(vmi, pod, CONFIG, NOW)
+    assert vmi.status.pod_room is not None
+    assert vmi.status.pod_room.reason == "ResizeFailed", "the node has not looked at the new order"
+    assert not outgrows_pod(vmi)
+    vmi.status.pod_room = plan_room(vmi, pod, CONFIG, NOW + timedelta(minutes=4))
+    assert outgrows_pod(vmi), "by now it is this order that fails"
+
+
+def test_what_the_server_refused_says_nothing_of_another_size() -> None:
+    vmi, pod = a_guest(4), its_pod(a_guest())
+    room = with_reason(PodRoom(node="n1", vcpus=1, memory="1Gi"), vmi, "ResizeRefused", "no")
+    vmi.status.pod_room = room
+    assert (outgrows_pod(vmi), plan_room(vmi, pod, CONFIG, NOW)) == (True, room)
+    vmi.spec.domain = a_guest(3).spec.domain
+    assert not outgrows_pod(vmi)
+    assert plan_room(vmi, pod, CONFIG, NOW) == PodRoom(node="n1", vcpus=1, memory="1Gi", reason="Resizing")
+
+
+@pytest.mark.parametrize("told", [None, "Infeasible", "Error"])
+def test_a_server_that_drops_newer_fields_is_told_of_them_once(told: str | None) -> None:
+    vmi, pod = a_guest(4), its_pod(a_guest(), limits={"memory": "2Gi"})
+    if told:
+        type_ = "PodResizeInProgress" if told == "Error" else "PodResizePending"
+        reported(ordered(pod, order(vmi, pod)), pending(told, type_=type_))
+
+    def keep() -> None:
+        room = plan_room(vmi, pod, CONFIG, NOW)
+        assert room is not None
+        newer = {"limit_above": None, "failing_since": None, "for_vcpus": None, "for_memory": None}
+        vmi.status.pod_room = replace(room, **newer)
+
+    keep()
+    assert vmi.status.pod_room is not None
+    assert plan_room(vmi, pod, CONFIG, NOW + timedelta(minutes=1)) == vmi.status.pod_room
 
 
 def test_what_the_server_said_of_the_last_order_stays_until_it_takes_one() -> None:
