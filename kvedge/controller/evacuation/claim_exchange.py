@@ -10,14 +10,13 @@ import logging
 from typing import Final, Literal
 
 from kvedge.controller.vm.create_refusal import is_passing
-from kvedge.controller.vm.vm_status import RESTART_REQUIRED
+from kvedge.controller.vm.vm_status import has_changes_to_come
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import JsonPatch
 from kvedge.resources.disks.volume_facts import claims
-from kvedge.resources.meta import condition
 from kvedge.resources.moves.disk_moves import (
     MOVED_FROM,
     Exchange,
@@ -62,8 +61,7 @@ class ClaimExchange:
         vm = self._find_vm(vmi)
         if vm is None or not has_pending_exchange(vm, vmi):
             return ""
-        found = condition(vm.status.conditions, RESTART_REQUIRED)
-        return "refused" if found is not None and found.status == "True" else "moves"
+        return "refused" if has_changes_to_come(vm) else "moves"
 
     def begin(self, vmi: VirtualMachineInstance) -> KubeError | None:
         """Make claims and have the VM name them; the refusal, or None."""

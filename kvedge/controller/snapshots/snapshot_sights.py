@@ -14,6 +14,7 @@ from kvedge.controller.snapshots.driver_snapshots import is_of_driver
 from kvedge.controller.snapshots.memory.memory_backup import wants_memory
 from kvedge.controller.snapshots.snapshot_view import DriverClasses
 from kvedge.controller.snapshots.volume_copies import lasting_claims
+from kvedge.controller.vm.vm_status import has_changes_to_come
 from kvedge.kube.errors import NotFound
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
@@ -22,7 +23,6 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.snapshot_names import CLAIM_COPIES, METHOD
 from kvedge.resources.disks.state_claims import state_claim_of
 from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PREFERENCE
-from kvedge.resources.meta import condition
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot, VirtualMachineSnapshotContent
 from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot
@@ -48,7 +48,7 @@ def find_types(client: KubeClient, vm: VirtualMachine) -> dict[str, JsonObject]:
 
 def find_revision(client: KubeClient, vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> JsonObject | None:
     """What the run was started from, if the VM's spec has something that comes with the next start only."""
-    if vmi is None or vmi.is_final or condition(vm.status.conditions, "RestartRequired") is None:
+    if vmi is None or vmi.is_final or not has_changes_to_come(vm):
         return None
     with contextlib.suppress(NotFound):
         revision = vmi.status.virtual_machine_revision_name

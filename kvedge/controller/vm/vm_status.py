@@ -23,7 +23,7 @@ from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED
 from kvedge.resources.disks.volume_facts import lasting_claim
 from kvedge.resources.evacuation import LIVE_MIGRATABLE
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.moves.pod_room import find_room, outgrows_pod
+from kvedge.resources.moves.pod_room import find_room, outgrows_node, outgrows_pod
 from kvedge.resources.names import ALARM, MIGRATION_REQUIRED, VM_GENERATION
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import (
@@ -41,6 +41,8 @@ from kvedge.resources.values.whole_numbers import whole_number
 READY: Final = "Ready"
 FAILURE: Final = "Failure"
 RESTART_REQUIRED: Final = "RestartRequired"
+# Why a restart is required of a VM of whose template its run has everything but the room.
+POD_TOO_SMALL: Final = "PodTooSmall"
 # The VM's own conditions, of which alarms write theirs. All others are copies of its VMI's, and go with them.
 _OWN_CONDITIONS: Final = frozenset({READY, FAILURE, RESTART_REQUIRED, MANUAL_RECOVERY_REQUIRED, ALARM})
 _STARTING_PHASES: Final = frozenset({"", "Pending", "Scheduling", "Scheduled"})
@@ -227,21 +229,30 @@ def _restart_required(view: VmView) -> Condition | None:
         # Nobody knows what the VM is by now.
         return condition(view.vm.status.conditions, RESTART_REQUIRED)
     message = restart_message(view)
-    if message is None:
-        # Not every guest can be migrated to another Pod, and not every cluster does it.
-        message = None if _is_migrated(view, vmi) else _why_other_pod(vmi)
-    if message is None:
-        return None
-    return Condition(type=RESTART_REQUIRED, status="True", reason=RESTART_REQUIRED, message=message)
+    if message is not None:
+        return Condition(type=RESTART_REQUIRED, status="True", reason=RESTART_REQUIRED, message=message)
+    # Not every guest can be migrated to another Pod, and not every cluster does it.
+    return None if _is_migrated(view, vmi) else _why_other_pod(view, vmi)
 
 
-def _why_other_pod(vmi: VirtualMachineInstance) -> str | None:
-    """Why the guest has to come to another Pod: one that is on other networks, or larger than its own can become."""
+def _why_other_pod(view: VmView, vmi: VirtualMachineInstance) -> Condition | None:
+    """Why the guest has to come to another Pod: one that is on other networks, or larger than its own can become.
+
+    A size that the only node has not got is no reason: after a restart the Pod would find no node at all.
+    """
     waits = condition(vmi.status.conditions, MIGRATION_REQUIRED)
     if waits is not None and waits.status == "True":
-        return waits.message
+        return Condition(type=RESTART_REQUIRED, status="True", reason=RESTART_REQUIRED, message=waits.message)
     room = find_room(vmi)
-    return room.message if room is not None and outgrows_pod(vmi) else None
+    if room is None or not outgrows_pod(vmi) or (view.is_alone and outgrows_node(vmi)):
+        return None
+    return Condition(type=RESTART_REQUIRED, status="True", reason=POD_TOO_SMALL, message=room.message)
+
+
+def has_changes_to_come(vm: VirtualMachine) -> bool:
+    """Whether the VM's template has something that its run gets with the next start only."""
+    found = condition(vm.status.conditions, RESTART_REQUIRED)
+    return found is not None and found.status == "True" and found.reason != POD_TOO_SMALL
 
 
 def _is_migrated(view: VmView, vmi: VirtualMachineInstance) -> bool:

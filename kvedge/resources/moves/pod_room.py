@@ -19,6 +19,9 @@ RESIZE_IN_PROGRESS: Final = "PodResizeInProgress"
 # Why a Pod is not as large as its guest needs it. The first two are the kubelet's words.
 DEFERRED: Final = "Deferred"
 INFEASIBLE: Final = "Infeasible"
+# How the kubelet, and the box's agent, begin when the node has not got so much at all; other words of theirs for what is
+# infeasible are of how the Pod was made.
+NO_CAPACITY: Final = "Node didn't have enough capacity"
 RESIZE_FAILED: Final = "ResizeFailed"
 # The same, for so long that there is little hope.
 KEEPS_FAILING: Final = "ResizeKeepsFailing"
@@ -60,6 +63,12 @@ def outgrows_pod(vmi: VirtualMachineInstance) -> bool:
     if room is None or room.reason not in _WANT_OTHER_POD or not is_said_of(room, vmi):
         return False
     return lacks_vcpus(vmi) or lacks_memory(vmi)
+
+
+def outgrows_node(vmi: VirtualMachineInstance) -> bool:
+    """Whether the guest is to have more than its whole node has: no other Pod there is so large, either."""
+    room = find_room(vmi)
+    return outgrows_pod(vmi) and room is not None and room.reason == INFEASIBLE and NO_CAPACITY in room.message
 
 
 def with_reason(

@@ -13,6 +13,7 @@ from kvedge.resources.moves.pod_room import (
     DEFERRED,
     INFEASIBLE,
     KEEPS_FAILING,
+    NO_CAPACITY,
     RESIZE_FAILED,
     RESIZE_IN_PROGRESS,
     RESIZE_PENDING,
@@ -25,6 +26,9 @@ from kvedge.runtime.clock import rfc3339, seconds_since
 
 # A kubelet tries again each minute or so: what fails for longer hardly comes to work by itself.
 KEEPS_FAILING_SECONDS: Final = 180.0
+_LARGER_NODE: Final = (
+    "if no node is so large, as on a box that is alone, take the change of the VM back: it would not start again"
+)
 OTHER_POD: Final = (
     "the guest gets it in another Pod, after a restart of the VM, or by a migration, which LiveMigrate in"
     " workloadUpdateStrategy of the KubeVirt object lets happen by itself"
@@ -41,7 +45,8 @@ def explain_room(room: PodRoom, vmi: VirtualMachineInstance, pod: Pod, now: date
     if found.type == RESIZE_IN_PROGRESS:
         return _explain_failure(room, vmi, found.message, now)
     if found.reason == INFEASIBLE:
-        text = f"the guest's Pod cannot be resized on its node: {found.message}; {OTHER_POD}"
+        remedy = f"{_LARGER_NODE}; {OTHER_POD}" if NO_CAPACITY in found.message else OTHER_POD
+        text = f"the guest's Pod cannot be resized on its node: {found.message}; {remedy}"
         return with_reason(room, vmi, INFEASIBLE, text)
     text = "the guest's node has no room for a larger Pod now, which is resized as soon as there is some, or the VM is"
     return with_reason(room, vmi, DEFERRED, f"{text} migrated: {found.message}")

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.moves.pod_room import DEFERRED, INFEASIBLE, RESIZE_IN_PROGRESS, RESIZE_PENDING
+from kvedge.resources.moves.pod_room import DEFERRED, INFEASIBLE, NO_CAPACITY, RESIZE_IN_PROGRESS, RESIZE_PENDING
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Container, Pod, ResourceAmounts
 from kvedge.resources.values.quantities import parse_quantity
@@ -43,7 +43,7 @@ class Resizing(Struct, frozen=True):
         """The condition of a Pod that cannot be as large as it asks for now, or ever; None when it can."""
         alone = self.find_lacks(pod, [])
         if alone:
-            text = f"Node didn't have enough capacity: {', '.join(alone)}"
+            text = f"{NO_CAPACITY}: {', '.join(alone)}"
             return Condition(type=RESIZE_PENDING, status="True", reason=INFEASIBLE, message=text)
         beside = self.find_lacks(pod, self._list_beside(pod))
         if not beside:

@@ -126,6 +126,13 @@ def test_a_vm_that_waits_for_a_restart_hears_why_its_disks_stay(world: World) ->
     assert world.there == {}
 
 
+def test_a_vm_whose_pod_is_too_small_leaves_with_its_disks(world: World) -> None:
+    vm = a_vm([{"name": "data", "persistentVolumeClaim": {"claimName": "other"}}])
+    vm.status.conditions = [Condition(type="RestartRequired", status="True", reason="PodTooSmall")]
+    world.vms.feed(vm)
+    assert world.exchange.judge(a_run()) == "moves"
+
+
 def test_a_run_whose_vm_is_another_one_is_left_alone(world: World) -> None:
     world.vms.feed(a_vm(uid="vm-2"))
     assert world.exchange.begin(a_run()) is None

@@ -10,6 +10,7 @@ import pytest
 from kvedge.controller.snapshots.live_copies import copy_request
 from kvedge.resources.codec import encode
 from kvedge.resources.disks.snapshot_names import METHOD, SEALED_CLAIM
+from kvedge.resources.names import GROWTH_ROOM, PCI_TOPOLOGY
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vmi import BackupStatus, ChangedBlockTracking, UtilityVolume
 from kvedge.resources.types.volumes import HostDisk, Volume
@@ -240,6 +241,18 @@ def test_what_comes_with_the_next_start_only_is_not_in_the_snapshot(world: World
     spec = (world.content.spec.source.virtual_machine or {})["spec"]
     assert spec["template"]["spec"].get("hostname") != "changed-since"
     assert [volume["name"] for volume in spec["template"]["spec"]["volumes"]] == ["root", "data", "tools"]
+
+
+def test_what_was_noted_of_the_runs_machine_since_its_start_is_in_the_snapshot(world: World) -> None:
+    assert world.vm is not None
+    assert world.vm.spec.template is not None
+    world.revision = {"spec": encode(world.vm.spec)}
+    marks = {PCI_TOPOLOGY: "v3", GROWTH_ROOM: "v1"}
+    world.vm.spec.template.metadata.annotations = {**marks, "changed": "since"}
+    world.settle()
+    assert world.content is not None
+    spec = (world.content.spec.source.virtual_machine or {})["spec"]
+    assert spec["template"]["metadata"]["annotations"] == marks
 
 
 def test_files_of_the_node_are_left_out_and_that_is_said(world: World) -> None:

@@ -7,12 +7,13 @@ from datetime import timedelta
 import pytest
 
 from kvedge.controller.kubevirt.condition_rules import with_condition
-from kvedge.controller.vm.vm_status import VmView, next_status, printable_status
+from kvedge.controller.vm.vm_status import VmView, has_changes_to_come, next_status, printable_status
 from kvedge.controller.vm.vmi_template import template_hash, vmi_from_vm
 from kvedge.resources.codec import decode
 from kvedge.resources.meta import Condition, condition
+from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.vm import StartFailure, VirtualMachine
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import PodRoom, VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
 from tests.support.builders import NOW, a_vm, a_vmi
 from tests.support.migrating import a_migrating_vmi
@@ -135,6 +136,23 @@ def test_a_changed_template_asks_for_a_restart_of_a_running_guest_only():
     assert restart is not None
     assert restart.message == "a non-live-updatable field was changed in the template spec"
     assert condition(next_status(seen(vm, None), NOW).conditions, "RestartRequired") is None
+
+
+def test_a_pod_that_is_too_small_is_no_change_that_comes_with_the_next_start() -> None:
+    vm = a_vm()
+    vmi = vmi_from_vm(vm, paused=False)
+    vmi.status.phase, vmi.status.node_name = "Running", "n1"
+    vmi.spec.domain = decode(DomainSpec, {"memory": {"guest": "3Gi"}})
+    vmi.status.pod_room = PodRoom(node="n1", vcpus=1, memory="1Gi", reason="Infeasible", message="too small")
+    vm.status = next_status(seen(vm, vmi), NOW)
+    restart = condition(vm.status.conditions, "RestartRequired")
+    assert restart is not None
+    assert (restart.reason, has_changes_to_come(vm)) == ("PodTooSmall", False)
+    assert vm.spec.template is not None
+    vm.spec.template.spec.hostname = "another"
+    vm.metadata.generation = 2
+    vm.status = next_status(seen(vm, vmi), NOW)
+    assert has_changes_to_come(vm)
 
 
 def test_a_change_of_the_run_strategy_alone_asks_for_no_restart():
