@@ -19,8 +19,7 @@ RESIZE_IN_PROGRESS: Final = "PodResizeInProgress"
 # Why a Pod is not as large as its guest needs it. The first two are the kubelet's words.
 DEFERRED: Final = "Deferred"
 INFEASIBLE: Final = "Infeasible"
-# How the kubelet, and the box's agent, begin when the node has not got so much at all; other words of theirs for what is
-# infeasible are of how the Pod was made.
+# How kubelet and agent begin when the whole node has not got so much; what else is infeasible is the Pod's own nature.
 NO_CAPACITY: Final = "Node didn't have enough capacity"
 RESIZE_FAILED: Final = "ResizeFailed"
 # The same, for so long that there is little hope.
