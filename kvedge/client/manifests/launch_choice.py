@@ -53,9 +53,9 @@ def launch_options(choice: LaunchChoice) -> LaunchOptions:
     if not (choice.claim or choice.data_source):
         _check_image(choice.image)
     for image in choice.cdroms:
-        _check_drive("cdrom", image)
+        _check_drive("cdrom", image, choice.may_be_file)
     if choice.installs:
-        _check_drive("install", choice.image)
+        _check_drive("install", choice.image, choice.may_be_file)
         if not choice.disk:
             raise _fault("install", "needs --disk SIZE, such as --disk 64Gi: the empty disk that it installs to")
     if choice.run_strategy not in RUN_STRATEGIES:
@@ -102,9 +102,9 @@ def _check_image(image: str) -> None:
         raise FlagError("image", why, why)
 
 
-def _check_drive(flag: str, image: str) -> None:
+def _check_drive(flag: str, image: str, may_be_file: bool) -> None:
     """A drive has an image of the box's store or of a registry: nothing is copied that only reads."""
-    if is_path(image) or is_remote(image):
+    if is_path(image) or is_remote(image) or (may_be_file and find_file(image) is not None):
         raise _fault(flag, f"{image} is a file or a URL: `kvedge image import FILE NAME` makes an image of it first")
     if not image or not image.isprintable() or " " in image:
         raise _fault(flag, f"{image!r} is no image: write a name such as local/virtio-win:1")

@@ -73,6 +73,18 @@ def test_a_file_of_this_computer_is_looked_for_where_it_may_be_one(may_be_file: 
     assert options.disk.file == (image if may_be_file else None)
 
 
+@pytest.mark.parametrize("choice", [{"image": "win.iso", "installs": True}, {"image": "a", "cdroms": ("win.iso",)}])
+def test_a_file_beside_the_user_is_no_image_of_a_drive(
+    choice: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    launch_options(LaunchChoice(name="w", disk="64Gi", **choice))
+    (tmp_path / "win.iso").touch()
+    with pytest.raises(FlagError, match="`kvedge image import FILE NAME`"):
+        launch_options(LaunchChoice(name="w", disk="64Gi", **choice))
+    launch_options(LaunchChoice(name="w", disk="64Gi", may_be_file=False, **choice))
+
+
 def test_a_name_that_is_too_long_for_a_file_is_an_image() -> None:
     assert launch_options(LaunchChoice(image=f"{'x' * 5000}.qcow2", name="web")).disk is None
 
