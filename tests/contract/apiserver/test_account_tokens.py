@@ -209,7 +209,9 @@ def test_each_namespace_has_an_account_for_pods_that_name_none(api_server: Serve
     if api_server.is_real:
         pytest.skip("kube-controller-manager makes it there, which does not run here")
     default = f"{accounts(namespace)}/default"
-    assert api_server.admin.get(default).status == 404
+    assert api_server.admin.post(f"{default}/token", {"spec": {"expirationSeconds": 1}}).status == 422
+    assert api_server.admin.post(f"{default}/token?dryRun=All", {"spec": {}}).status == 404
+    assert api_server.admin.get(default).status == 404, "nobody has got a token yet"
     for _ in range(2):
         assert api_server.admin.post(f"{default}/token", {"spec": {}}).status == 201
     assert api_server.admin.get(default).status == 200

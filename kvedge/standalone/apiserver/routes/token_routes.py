@@ -6,6 +6,7 @@ that name none, is made here once a token of it is asked for.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -31,6 +32,7 @@ from kvedge.standalone.apiserver.routes.resource_routes import json_response
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.store.stored import ObjectKey
 from kvedge.standalone.apiserver.wire.api_errors import (
+    AlreadyExists,
     BadRequest,
     Conflict,
     FieldError,
@@ -71,11 +73,7 @@ class TokenRoutes:
         spec = review.get("spec") or {}
         if not isinstance(spec, dict):
             raise BadRequest("TokenRequest: spec must be an object")
-        if context.target.name == _DEFAULT_ACCOUNT:
-            metadata = {"name": _DEFAULT_ACCOUNT, "namespace": context.namespace}
-            await self._ensure({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
-        stored = self._hub.get(context.key)
-        if stored is None or stored.meta.deletion_timestamp:
+        if context.target.name != _DEFAULT_ACCOUNT and self._hub.get(context.key) is None:
             raise NotFound(context.error_target)
         errors = _complaints(spec)
         if errors:
@@ -85,6 +83,11 @@ class TokenRoutes:
         pod = await self._find_pod(context, spec.get("boundObjectRef"))
         if pod is None and AGENTS in context.caller.groups:
             raise Forbidden(context.error_target, "the node agent gets tokens of Pods alone")
+        if context.target.name == _DEFAULT_ACCOUNT and not context.dry_run:
+            await self._make_default(context.namespace)
+        stored = self._hub.get(context.key)
+        if stored is None or stored.meta.deletion_timestamp:
+            raise NotFound(context.error_target)
         account = AccountId(context.namespace, context.target.name, stored.meta.uid, pod)
         token, ends = self._tokens.issue(account, audiences, seconds)
         given: JsonObject = {"audiences": audiences, "expirationSeconds": seconds}
@@ -98,6 +101,12 @@ class TokenRoutes:
             "status": {"token": token, "expirationTimestamp": timestamp(ends)},
         }
         return json_response(msgspec.json.encode(answer), 201, context)
+
+    async def _make_default(self, namespace: str) -> None:
+        metadata = {"name": _DEFAULT_ACCOUNT, "namespace": namespace}
+        # Two may be the first to ask.
+        with contextlib.suppress(AlreadyExists):
+            await self._ensure({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
 
     async def _find_pod(self, context: RequestContext, reference: JsonObject | None) -> BoundTo | None:
         """The Pod that a token is to end with.
