@@ -83,7 +83,7 @@ class TokenRoutes:
         pod = await self._find_pod(context, spec.get("boundObjectRef"))
         if pod is None and AGENTS in context.caller.groups:
             raise Forbidden(context.error_target, "the node agent gets tokens of Pods alone")
-        if context.target.name == _DEFAULT_ACCOUNT and not context.dry_run:
+        if context.target.name == _DEFAULT_ACCOUNT and not context.options.dry_run:
             await self._make_default(context.namespace)
         stored = self._hub.get(context.key)
         if stored is None or stored.meta.deletion_timestamp:
