@@ -134,7 +134,9 @@ class DiskServer:
         The disk is closed next: a request that is still under way would go to whatever gets its file's number then. It
         takes as long as the backup has to answer.
         """
-        remove_socket(self._folder)
+        # Before what follows, and whatever the storage says: it may have failed, or be read-only by now.
+        with suppress(OSError):
+            remove_socket(self._folder)
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -158,15 +160,24 @@ class DiskServer:
                     continue
                 self._client = caller
                 self._had_client = True
-            passing_thread(f"disk-{self._name}", self._serve, caller)
+            try:
+                passing_thread(f"disk-{self._name}", self._serve, caller)
+            except BaseException:
+                # Such as one thread too many: else nobody could ever come again, and stop() would wait for it.
+                caller.close()
+                self._let_go()
+                raise
 
     def _serve(self, caller: socket.socket) -> None:
         try:
             GuestConnection(caller, self._disk).serve()
         finally:
-            with self._lock:
-                self._client = None
-                self._lock.notify_all()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        with self._lock:
+            self._client = None
+            self._lock.notify_all()
 
 
 def remove_socket(folder: int) -> None:
