@@ -73,6 +73,7 @@ class RestoreLoop:
         sources, meta = self._sources, restore.metadata
         mode = "serve" if restore.spec.live else "restore"
         reader, worker = find_worker(sources, restore, "read"), find_worker(sources, restore, mode)
+        record = None if restore.status.content is not None else read_result(BackupRecord, reader)
         names = [each.claim_name for each in restore.status.volumes]
         return RestoreView(
             restore=restore,
@@ -82,13 +83,15 @@ class RestoreLoop:
             reader=reader,
             worker=worker,
             cluster=sources.cluster(),
-            record=None if restore.status.content is not None else read_result(BackupRecord, reader),
+            record=record,
             token=secrets.token_hex(16),
             refusal=self._refusals.pop(meta.uid, "") or find_stranger(sources, restore, "read", mode),
             progress=ask_worker(worker),
             busy=find_exclusive(sources, restore),
             live=read_result(LiveState, worker) if restore.spec.live else None,
-            twin=find_twin(restore, self._restores.list(), sources.vms.get) if restore.status.content is None else "",
+            twin=""
+            if record is None
+            else find_twin(restore, record.content, self._restores.list(), sources.vms.list()),
         )
 
     def _on_restore(self, old: BackupRestore | None, new: BackupRestore | None) -> None:

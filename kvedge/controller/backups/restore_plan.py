@@ -154,7 +154,8 @@ def _take_record(view: RestoreView, record: BackupRecord, now: datetime) -> Snap
         if not restore.spec.volumes:
             make_vm(restore, content, volumes)
         if restore.spec.live:
-            check_live(content, volumes)
+            # Of all that it has: what is left out is no reason to start it with an empty TPM unasked.
+            check_live(content, plan_volumes(restore, content, record))
     except (DecodeError, ValueError) as error:
         return _fail(view, now, f"the record of the backup cannot be used: {error}")
     actions = write_status(

@@ -11,10 +11,11 @@ from typing import Final
 
 from kvedge.controller.backups.isolated_vm import isolate
 from kvedge.controller.backups.live_return import start_at_once
+from kvedge.controller.backups.tpm_twins import origin_of
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.snapshot_names import COMES_BACK, RETURNED_BY, restored_name
-from kvedge.resources.disks.state_claims import STATE_CLAIM, STATE_LABEL
+from kvedge.resources.disks.state_claims import STATE_CLAIM, STATE_LABEL, TPM_ORIGIN
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.protection.backup_job import BackupRecord
 from kvedge.resources.types.protection.backups import BackupRestore, RestoredVolume
@@ -29,7 +30,7 @@ _MIB: Final = 1 << 20
 # What a file system takes of a claim, at the most.
 _OVERHEAD: Final = 1.06
 # Of the annotations of the VM: those of its own history are not those of the new one.
-_OWN_HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/", RETURNED_BY, STATE_CLAIM)
+_OWN_HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/", RETURNED_BY, STATE_CLAIM, TPM_ORIGIN)
 _MOST_VOLUMES: Final = 256
 
 
@@ -129,7 +130,12 @@ def make_vm(
         "name": _target(restore),
         "namespace": restore.metadata.namespace,
         "labels": dict(was.get("labels") or {}),
-        "annotations": {**annotations, **_mark_state(volumes), RETURNED_BY: restore.metadata.uid},
+        "annotations": {
+            **annotations,
+            **_mark_state(volumes),
+            **_mark_origin(content, volumes),
+            RETURNED_BY: restore.metadata.uid,
+        },
     }
     return decode(VirtualMachine, {"metadata": metadata, "spec": spec})
 
@@ -143,6 +149,12 @@ def _mark_state(volumes: Sequence[RestoredVolume]) -> dict[str, str]:
     """Where the VM finds the state of its TPM and UEFI firmware, if that comes back, too."""
     found = next((each for each in volumes if each.volume_name == STATE_VOLUME), None)
     return {} if found is None else {STATE_CLAIM: found.claim_name}
+
+
+def _mark_origin(content: VirtualMachineSnapshotContentSpec, volumes: Sequence[RestoredVolume]) -> dict[str, str]:
+    """Whose TPM the VM has, for restores to come: this one may be gone by then."""
+    is_back = any(each.volume_name == STATE_VOLUME for each in volumes)
+    return {TPM_ORIGIN: origin} if is_back and (origin := origin_of(content)) else {}
 
 
 def _exchange_claims(spec: JsonObject, volumes: Sequence[RestoredVolume]) -> None:

@@ -1,15 +1,18 @@
-"""Whether a backup that comes back as another VM would make a twin: two VMs with one TPM pass for one another.
+"""Whether a backup that comes back would make a twin: two VMs with one TPM pass for one another.
 
-Called by the loop of restores and their plan. Pure. The VM of another box or cluster is not seen from here.
+Called by the loop of restores and their plan. Pure. A TPM is known by the UID of the VM that had it first, which a VM
+that came back says by an annotation: names change hands, and restores are deleted. The VM of another box or cluster is
+not seen from here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Any
 
-from kvedge.resources.codec import decode
+from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.disks.claim_places import STATE_VOLUME
-from kvedge.resources.disks.state_claims import keeps_tpm
+from kvedge.resources.disks.state_claims import TPM_ORIGIN, keeps_tpm
 from kvedge.resources.types.protection.backups import BackupRestore
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContentSpec
 from kvedge.resources.types.vm import VirtualMachine
@@ -23,24 +26,55 @@ def target_of(restore: BackupRestore) -> str:
 
 
 def find_twin(
-    restore: BackupRestore, restores: Iterable[BackupRestore], vm_of: Callable[[str, str], VirtualMachine | None]
+    restore: BackupRestore, content: JsonObject, restores: Iterable[BackupRestore], vms: Iterable[VirtualMachine]
 ) -> str:
-    """NAMESPACE/NAME of another VM with the TPM of the backup's VM; empty for none.
+    """NAMESPACE/NAME of another VM with the TPM that a backup has; empty for none. `content` is the backup's record.
 
-    That is the VM itself, or one that another restore has made of it, or is about to make.
+    It is there, or another restore is about to make it. One in another namespace that may never end takes nothing from
+    the VM's own namespace and name.
     """
+    origin = _read_origin(content)
+    if not origin:
+        return ""
     own = (restore.metadata.namespace, target_of(restore))
-    source = _source_of(restore)
-    names = [source]
+    is_home = own == (restore.spec.vm_namespace or restore.metadata.namespace, restore.spec.vm_name)
+    for vm in vms:
+        name = (vm.metadata.namespace, vm.metadata.name)
+        if name != own and _has_tpm(vm) and (vm.metadata.annotations.get(TPM_ORIGIN) or vm.metadata.uid) == origin:
+            return "/".join(name)
     for each in restores:
-        if each.metadata.uid == restore.metadata.uid or each.spec.isolated or not target_of(each):
+        made = (each.metadata.namespace, target_of(each))
+        if each.metadata.uid == restore.metadata.uid or made == own or (is_home and made[0] != own[0]):
             continue
-        if _source_of(each) == source and any(volume.volume_name == STATE_VOLUME for volume in each.status.volumes):
-            made = (each.metadata.namespace, target_of(each))
-            if not each.is_final and made != own:
-                return "/".join(made)
-            names.append(made)
-    return next(("/".join(name) for name in names if name != own and _has_tpm(vm_of(*name))), "")
+        if _brings_state(each) and _read_origin(each.status.content or {}) == origin:
+            return "/".join(made)
+    return ""
+
+
+def _brings_state(restore: BackupRestore) -> bool:
+    """Whether it is under way and has the state of TPM and firmware for a VM that stays."""
+    if restore.is_final or restore.spec.isolated or not target_of(restore):
+        return False
+    return any(volume.volume_name == STATE_VOLUME for volume in restore.status.volumes)
+
+
+def origin_of(content: VirtualMachineSnapshotContentSpec) -> str:
+    """The UID of the VM that had the TPM of a backup first; empty where the backup does not say."""
+    return _read_uid(content.source.virtual_machine)
+
+
+def _read_origin(content: JsonObject) -> str:
+    source = content.get("source")
+    return _read_uid(source.get("virtualMachine") if isinstance(source, dict) else None)
+
+
+def _read_uid(document: Any) -> str:
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    if not isinstance(metadata, dict):
+        return ""
+    annotations = metadata.get("annotations")
+    named = annotations.get(TPM_ORIGIN) if isinstance(annotations, dict) else None
+    return str(named or metadata.get("uid") or "")
 
 
 def holds_tpm(content: VirtualMachineSnapshotContentSpec) -> bool:
@@ -57,7 +91,3 @@ def holds_tpm(content: VirtualMachineSnapshotContentSpec) -> bool:
 def _has_tpm(vm: VirtualMachine | None) -> bool:
     template = None if vm is None else vm.spec.template
     return template is not None and keeps_tpm(template.spec)
-
-
-def _source_of(restore: BackupRestore) -> tuple[str, str]:
-    return restore.spec.vm_namespace or restore.metadata.namespace, restore.spec.vm_name

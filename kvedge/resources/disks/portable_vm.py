@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.disks.state_claims import STATE_CLAIM
+from kvedge.resources.disks.state_claims import STATE_CLAIM, TPM_ORIGIN
 from kvedge.resources.names import KEPT_TYPES
 from kvedge.resources.values.saved_memory import RESUME_MEMORY
 
@@ -17,15 +17,14 @@ from kvedge.resources.values.saved_memory import RESUME_MEMORY
 _HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/")
 # Beyond those: of controllers that keep books of their own, and what no user may write.
 _BOOKS: Final = ("kubemacpool.io/", "kubevirt.io/latest-observed", "kubevirt.io/storage-observed")
-_FOREIGN: Final = (*_HISTORY, *_BOOKS, KEPT_TYPES, RESUME_MEMORY, STATE_CLAIM)
+_FOREIGN: Final = (*_HISTORY, *_BOOKS, KEPT_TYPES, RESUME_MEMORY, STATE_CLAIM, TPM_ORIGIN)
 _MEMORY_DUMP: Final = "memoryDump"
 
 
 def without_history(annotations: Mapping[str, str]) -> dict[str, str]:
     """The annotations of a VM that another one of its cluster may have, too."""
-    return {
-        key: value for key, value in annotations.items() if not key.startswith((*_HISTORY, RESUME_MEMORY, STATE_CLAIM))
-    }
+    foreign = (*_HISTORY, RESUME_MEMORY, STATE_CLAIM, TPM_ORIGIN)
+    return {key: value for key, value in annotations.items() if not key.startswith(foreign)}
 
 
 def without_place(annotations: Mapping[str, str]) -> dict[str, str]:

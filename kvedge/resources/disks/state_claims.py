@@ -32,6 +32,8 @@ STATE_LABEL: Final = "persistent-state-for"
 STATE_SIZE: Final = "10Mi"
 # On a VM that was restored, and on the VMIs that it starts: the claim that has its state. The controller writes it.
 STATE_CLAIM: Final = "kvedge.io/state-claim"
+# On a VM to which a backup has brought what is in its TPM: the UID of the VM that had this TPM first.
+TPM_ORIGIN: Final = "kvedge.io/tpm-origin"
 _PREFIX: Final = "persistent-state-for-"
 _LONGEST_NAME: Final = 253
 _DIGEST: Final = 10

@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
+from kvedge.controller.backups import restore_loop
+from kvedge.controller.backups.restore_loop import RestoreLoop
 from kvedge.controller.backups.tpm_twins import find_twin
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.disks.claim_places import STATE_VOLUME as STATE
-from kvedge.resources.disks.state_claims import STATE_CLAIM
+from kvedge.resources.disks.state_claims import STATE_CLAIM, TPM_ORIGIN
 from kvedge.resources.types.protection.backup_job import BackupOutcome, BackupRecord
 from kvedge.resources.types.protection.backups import BackupRestore
 from kvedge.resources.types.vm import VirtualMachine
+from tests.support.builders import CONFIG
 from tests.unit.controller.backups.backup_world import World, a_record, the_vm
 
 
@@ -94,20 +98,29 @@ def test_the_vm_that_tests_a_backup_has_its_tpm_until_it_goes() -> None:
     assert len(world.claims) == 3
 
 
-def vm_named(namespace: str, name: str, *, tpm: bool = True) -> VirtualMachine:
+def vm_named(namespace: str, name: str, *, uid: str = "", origin: str = "", tpm: bool = True) -> VirtualMachine:
     document: Any = encode(the_vm())
-    document["metadata"] |= {"namespace": namespace, "name": name}
+    document["metadata"] |= {"namespace": namespace, "name": name, "uid": uid or f"uid-of-{name}"}
+    document["metadata"]["annotations"] = {TPM_ORIGIN: origin} if origin else {}
     if tpm:
         document["spec"]["template"]["spec"]["domain"].setdefault("devices", {})["tpm"] = {"persistent": True}
     return decode(VirtualMachine, document)
 
 
-def other_restore(*, phase: str = "Succeeded", state: bool = True, **spec: Any) -> BackupRestore:
+def returned(name: str, namespace: str = "default") -> VirtualMachine:
+    """A VM that a backup has brought its TPM to."""
+    return vm_named(namespace, name, origin="uid-of-web")
+
+
+def other_restore(
+    *, phase: str = "Restoring", state: bool = True, of: str = "uid-of-web", namespace: str = "default", **spec: Any
+) -> BackupRestore:
     volumes = [{"volumeName": STATE if state else "root", "claimName": "c"}]
+    content = {"source": {"virtualMachine": {"metadata": {"uid": of}}}}
     document = {
-        "metadata": {"name": "other", "namespace": "default", "uid": "another"},
+        "metadata": {"name": "other", "namespace": namespace, "uid": "another"},
         "spec": {"vmName": "web", "repositoryName": "usb", **spec},
-        "status": {"phase": phase, "volumes": volumes},
+        "status": {"phase": phase, "volumes": volumes, "content": content},
     }
     return decode(BackupRestore, document)
 
@@ -117,20 +130,28 @@ def other_restore(*, phase: str = "Succeeded", state: bool = True, **spec: Any) 
     [
         ({"targetName": "web2"}, [], [vm_named("default", "web")], "default/web"),
         ({"targetName": "web2"}, [], [vm_named("default", "web", tpm=False)], ""),
+        ({"targetName": "web2"}, [], [vm_named("default", "web", uid="made anew")], ""),
         ({"targetName": "web2"}, [], [], ""),
         ({}, [], [vm_named("default", "web")], ""),
         ({"vmNamespace": "shop"}, [], [vm_named("shop", "web")], "shop/web"),
-        ({}, [other_restore(targetName="web3")], [vm_named("default", "web3")], "default/web3"),
-        ({}, [other_restore(targetName="web3")], [], ""),
-        ({}, [other_restore(targetName="web3", phase="Restoring")], [], "default/web3"),
-        ({}, [other_restore(targetName="web3", state=False)], [vm_named("default", "web3")], ""),
-        ({}, [other_restore(targetName="web3", isolated=True)], [vm_named("default", "web3")], ""),
-        ({}, [other_restore(vmName="mail", targetName="web3")], [vm_named("default", "web3")], ""),
+        ({"targetName": "web4"}, [], [returned("web3")], "default/web3"),
+        ({}, [], [returned("web3")], "default/web3"),
+        ({}, [other_restore(targetName="web3", phase="Succeeded")], [vm_named("default", "web3")], ""),
+        ({}, [other_restore(targetName="web2", phase="Failed")], [vm_named("default", "web2")], ""),
+        ({}, [other_restore(targetName="web3")], [], "default/web3"),
+        ({}, [other_restore(targetName="web3", of="uid of another box's")], [], ""),
+        ({}, [other_restore(targetName="web3", state=False)], [], ""),
+        ({}, [other_restore(targetName="web3", isolated=True)], [], ""),
+        ({}, [other_restore(namespace="shop", vmNamespace="default")], [], ""),
+        ({"targetName": "web2"}, [other_restore(namespace="shop", vmNamespace="default")], [], "shop/web"),
+        ({}, [], [returned("web", "shop")], "shop/web"),
     ],
     ids=[
-        "the VM itself", "it has no TPM any more", "it is gone", "it is what is restored", "in another namespace",
-        "restored before", "restored before and gone", "being restored", "restored before without its TPM",
-        "being tested", "another VM's backup",
+        "the VM itself", "it has no TPM any more", "another VM has its name", "it is gone", "it is what is restored",
+        "in another namespace", "restored before, by a restore that is deleted", "the same for its own name",
+        "what was restored was replaced", "a restore that failed, and a VM of the user's", "being restored",
+        "another repository's backup is being restored", "being restored without its TPM", "being tested",
+        "elsewhere a restore does not end", "the same for another name", "restored elsewhere",
     ],
 )  # fmt: skip
 def test_who_has_the_tpm(
@@ -138,5 +159,61 @@ def test_who_has_the_tpm(
 ) -> None:
     world = restore(**spec)
     assert world.restore is not None
-    there = {(vm.metadata.namespace, vm.metadata.name): vm for vm in vms}
-    assert find_twin(world.restore, [world.restore, *others], lambda *name: there.get(name)) == twin
+    assert find_twin(world.restore, record_with_tpm().content, [world.restore, *others], vms) == twin
+
+
+def test_a_vm_that_has_come_back_says_whose_tpm_it_has_and_its_own_backups_do_so_too() -> None:
+    world = bring_back(restore(targetName="web3"))
+    assert world.vm is not None
+    assert world.vm.metadata.annotations[TPM_ORIGIN] == "uid-of-web"
+    record = record_with_tpm()
+    record.content["source"]["virtualMachine"]["metadata"] = encode(world.vm.metadata)
+    again = restore(targetName="web4")
+    assert again.restore is not None
+    assert find_twin(again.restore, record.content, [], [vm_named("default", "web")]) == "default/web"
+
+
+def test_a_vm_that_comes_back_with_a_new_tpm_says_nothing_of_the_old_one() -> None:
+    world = restore(targetName="web4")
+    world.twin = "default/web3"
+    world.settle("restore")
+    record = record_with_tpm()
+    record.content["source"]["virtualMachine"]["metadata"]["annotations"][TPM_ORIGIN] = "uid-of-web"
+    world.record = record
+    world.settle("restore")
+    world.record = None
+    world.end("restore", BackupOutcome())
+    world.settle("restore")
+    assert world.vm is not None
+    assert TPM_ORIGIN not in world.vm.metadata.annotations
+
+
+def test_a_live_restore_does_not_start_a_vm_without_its_tpm() -> None:
+    world = restore(targetName="web2", live=True)
+    world.twin = "default/web"
+    world.settle("restore")
+    record = record_with_tpm()
+    kept = [each for each in record.content["volumeBackups"] if each["volumeName"] in ("root", STATE)]
+    record.content["volumeBackups"] = kept
+    record.volumes = [each for each in record.volumes if each.name in ("root", STATE)]
+    guest = record.content["source"]["virtualMachine"]["spec"]["template"]["spec"]
+    guest["domain"]["devices"]["disks"] = [{"name": "root", "disk": {"bus": "virtio"}}]
+    world.record = record
+    world.settle("restore")
+    assert world.restore is not None
+    assert world.restore.status.phase == "Failed"
+    assert "restore it without spec.live" in world.restore.status.message
+
+
+def test_the_loop_asks_for_twins_among_the_vms_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = restore(targetName="web2")
+    there = [vm_named("default", "web")]
+    monkeypatch.setattr(restore_loop, "read_result", lambda *_: record_with_tpm())
+    for name in ("find_worker", "find_stranger", "ask_worker", "find_exclusive"):
+        monkeypatch.setattr(restore_loop, name, lambda *_: None)
+    nobody: Any = SimpleNamespace(get=lambda *_: None)
+    loop: Any = RestoreLoop.__new__(RestoreLoop)
+    vms = SimpleNamespace(get=lambda *_: None, list=lambda: there)
+    loop._sources = SimpleNamespace(repositories=nobody, vms=vms, claims=nobody, cluster=lambda: CONFIG)
+    loop._restores, loop._refusals = SimpleNamespace(list=lambda: [world.restore]), {}
+    assert loop._view(world.restore).twin == "default/web"
