@@ -7,6 +7,7 @@ image. What a claim holds comes from others: no link is followed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from typing import Final
 
@@ -45,13 +46,21 @@ def _read_mark(directory: int) -> list[str]:
 
 
 def mark_returning(directory: int) -> None:
-    """Say that a disk comes back here, before it does; a word that is there stays.
+    """Say that a disk comes back here, before it does; the word of an earlier disk gives way, as that is not there.
 
     Raises:
-        OSError: when that cannot be made to last; then nothing may come.
+        OSError: when that cannot be made to last, or somebody else's unfinished disk is there; then nothing may come.
     """
-    if _read_mark(directory):
+    found = _read_mark(directory)
+    if found == [RETURNING]:
         return
+    if found and (_has(directory, IMAGE_FILE) or _has(directory, LIVE_IMAGE)):
+        # A guest may be about to come with it.
+        raise FileExistsError(
+            errno.EEXIST,
+            f"the volume holds another unfinished disk ({' '.join(found)}): remove {IMAGE_FILE}, {LIVE_IMAGE} and"
+            f" {ARRIVING}, or use another volume",
+        )
     with contextlib.suppress(FileNotFoundError):
         os.unlink(_NEW, dir_fd=directory)
     made = os.open(_NEW, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
@@ -77,8 +86,12 @@ def unmark_returning(directory: int) -> None:
 
 
 def _is_returning(directory: int) -> bool:
+    return _has(directory, LIVE_IMAGE)
+
+
+def _has(directory: int, name: str) -> bool:
     try:
-        os.stat(LIVE_IMAGE, dir_fd=directory, follow_symlinks=False)
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return False
     return True

@@ -250,7 +250,7 @@ class LiveDisk:
         self.flush()
         if not self._named:
             os.fchmod(self._file, _MODE)
-            mark_disk(self._folder, self._file, self._facts.uid)
+            mark_disk(self._folder, self._file, self._facts.uid, needed=True)
             os.fsync(self._file)
             # Nobody else's disk is written over, whoever has put one there meanwhile.
             rename_new(self._folder, LIVE_IMAGE, IMAGE_FILE)

@@ -53,23 +53,24 @@ def find_present_disk(folder: int, uid: str, *, upload: bool) -> int:
     return facts.st_size
 
 
-def mark_disk(folder: int, disk: int, uid: str) -> None:
+def mark_disk(folder: int, disk: int, uid: str, *, needed: bool = False) -> None:
     """Mark an open disk of a folder as that of a claim: on the disk, or beside it where files take no attributes.
 
-    Without a mark, a worker whose last word got lost refuses its own disk; nothing else needs it.
+    Without a mark, a worker whose last word got lost refuses its own disk; nothing else needs it. A disk that fills its
+    place exactly goes without one, unless it is `needed`.
 
     Raises:
-        OSError: when there is no room for it: once there is some, the worker is done at its next try.
+        OSError: when it is needed, and there is no room for it: once there is some, the worker is done at its next try.
     """
     try:
         os.setxattr(disk, _MARK, uid.encode())
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if needed and error.errno in _NO_ROOM:
             raise
         try:
             _mark_beside(folder, disk, uid)
         except OSError as beside:
-            if beside.errno in _NO_ROOM:
+            if needed and beside.errno in _NO_ROOM:
                 raise
     else:
         # Of another disk, on a volume that is used again.

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import lzma
@@ -21,6 +22,7 @@ from kvedge.storage.imports.import_door import ImportDoor
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.import_run import ImportPlaces, run_import
+from kvedge.storage.imports.sinks import present_disk
 from kvedge.storage.imports.sources.web_source import SourceFiles
 from tests.support.image_server import PlayedServer, played_server
 
@@ -252,3 +254,15 @@ def test_two_workers_do_not_fill_one_claim_at_once(places: ImportPlaces) -> None
         run(http_job(server), places)
 
     assert len(failures) == 1
+
+
+def test_a_disk_that_fills_its_place_exactly_goes_without_a_mark(
+    places: ImportPlaces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "setxattr", fail)
+    monkeypatch.setattr(present_disk, "_mark_beside", fail)
+    run(ImportJob(name="d", size=MIB, uid="u"), places)
+    assert (places.directory / "disk.img").stat().st_size == MIB

@@ -426,3 +426,25 @@ def test_a_disk_that_has_no_room_for_its_mark_is_complete_once_there_is_some(
     bring_all(disk)
     disk.close()
     LiveDisk(folder, FACTS, backup).close()
+
+
+def test_a_word_that_an_earlier_disk_left_on_the_volume_does_not_keep_the_vm_from_starting(
+    folder: int, backup: Backup, tmp_path: Path
+) -> None:
+    (tmp_path / ARRIVING).write_text("u m-1\n")
+    disk = LiveDisk(folder, FACTS, backup)
+    assert (tmp_path / ARRIVING).read_text() == RETURNING
+    bring_all(disk)
+    disk.close()
+    assert read_arriving(folder) == []
+
+
+@pytest.mark.parametrize("name", [IMAGE_FILE, LIVE_IMAGE])
+def test_an_unfinished_disk_of_another_vm_is_told_at_once(
+    folder: int, backup: Backup, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / ARRIVING).write_text("u m-1\n")
+    (tmp_path / name).touch()
+    with pytest.raises(OSError, match=r"another unfinished disk \(u m-1\)"):
+        LiveDisk(folder, FACTS, backup)
+    assert (tmp_path / ARRIVING).read_text() == "u m-1\n"
