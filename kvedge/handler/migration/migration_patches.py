@@ -83,13 +83,17 @@ def detection_patch(vmi: VirtualMachineInstance) -> MergePatch:
     return _state_patch(vmi, {"targetNodeDomainDetected": True})
 
 
-def exchange_patch(vmi: VirtualMachineInstance) -> MergePatch:
-    """The guest has the claims from now on that its disks were copied to."""
+def exchange_patch(vmi: VirtualMachineInstance, taken: datetime | None = None) -> MergePatch:
+    """The guest has the claims from now on that its disks were copied to; and, with `taken`, the one that the state of
+    its TPM and firmware was brought to.
+    """
     moved = as_moved(vmi)
     body: JsonObject = {
         "spec": {"volumes": [encode(volume) for volume in moved.spec.volumes]},
         "status": {"volumeStatus": [encode(entry) for entry in moved.status.volume_status]},
     }
+    if taken is not None:
+        body["status"]["migrationState"] = {"targetTakenTimestamp": rfc3339(taken)}
     return at_version(body, vmi.metadata.resource_version)
 
 

@@ -257,8 +257,10 @@ class TargetSteps(Struct):
         elif step is TargetStep.EXCHANGE:
             request = launcher_pb2.ReleaseIncomingRequest(migration_uid=uid, disks_only=True)
             if self._call(key, "ReleaseIncoming", request) is not None:
-                # Only disks are named in a VMI.
-                self._write(key, exchange_patch(vmi))
+                # Only disks are named in a VMI. The claim of its state goes with them: were this box lost between two
+                # writes, the VM would have disks of one node and the state of another.
+                taken = self.clock.now() if state.moves_state else None
+                self._write(key, exchange_patch(vmi, taken))
         elif step is TargetStep.TAKE:
             request = launcher_pb2.ReleaseIncomingRequest(migration_uid=uid, disks_only=True)
             if self._call(key, "ReleaseIncoming", request) is not None:

@@ -206,7 +206,7 @@ def target_pass(scene: Scene) -> Iterator[tuple[str, Scene]]:
         elif step is TargetStep.ANNOUNCE:
             yield "the address is written", scene.write(heard, address=True)
         elif step is TargetStep.EXCHANGE and up and now is Incoming.COMPLETE:
-            yield "the claims are exchanged", scene.write(heard, exchanged=True)
+            yield "the claims are exchanged", scene.write(heard, exchanged=True, taken=True)
         elif step is TargetStep.TAKE and up and now is Incoming.COMPLETE:
             yield "that the state has come is written", scene.write(heard, taken=True)
         elif step is TargetStep.RELEASE and up and not settled and not world.release:

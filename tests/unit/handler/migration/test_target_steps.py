@@ -33,6 +33,7 @@ from tests.support.migration_world import (
     Launcher,
     Server,
     coming,
+    copying_vmi,
     moving_vmi,
     refusal,
 )
@@ -220,6 +221,22 @@ def test_a_guest_that_never_came_from_a_source_that_is_off_is_lost() -> None:
     at.look()
     assert (at.server.vmi.status.phase, at.state.failed) == ("Failed", True)
     assert at.server.vmi.status.reason == "the guest was lost on its way: the migration was given up"
+
+
+def test_disks_and_state_change_their_claims_in_one_write() -> None:
+    moved = {"sourcePersistentStatePVCName": "state", "targetPersistentStatePVCName": "new-state"}
+    at = Target(copying_vmi(**LEFT, **moved), coming(pb.INCOMING_COMPLETE))
+    at.look()
+    assert len(at.server.writes) == 1
+    (volume,) = at.server.vmi.spec.volumes
+    assert volume.persistent_volume_claim is not None
+    assert (volume.persistent_volume_claim.claim_name, at.state.target_taken_timestamp is None) == ("new", False)
+
+
+def test_a_guest_that_takes_no_state_along_is_not_said_to_have() -> None:
+    at = Target(copying_vmi(**LEFT), coming(pb.INCOMING_COMPLETE))
+    at.look()
+    assert (len(at.server.writes), at.state.target_taken_timestamp) == (1, None)
 
 
 @pytest.mark.parametrize(("runs", "lost"), [(True, False), (False, True)])
