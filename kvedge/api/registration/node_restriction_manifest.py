@@ -161,6 +161,7 @@ def _validation(applies: str, expression: str, text: str) -> Validation:
 # Each is: what must hold of an update, and what is said otherwise.
 # KubeVirt has one label without a domain.
 _OURS: Final = f"(k == '{OLD_CPU_MANAGER}' || k.matches('^([a-z0-9.-]+[.])?(kubevirt|kvedge)[.]io/'))"
+_TAKEN: Final = "targetTakenTimestamp"
 _MOVES: Final = "'migratedVolumes'"
 _NEW_STATUS: Final = "variables.status"
 _OLD_STATUS: Final = "variables.oldStatus"
@@ -201,12 +202,18 @@ _VMI_RULES: Final = (
         f"!({_UPDATE}) || ({_is_at('targetNode')}) || {_HEARS_TARGET} || ({_are_unchanged(TARGETS_PART)})",
         "is not allowed to speak for the target of a migration",
     ),
+    # By this word VM and VMI name another claim.
+    (
+        f"!({_UPDATE}) || ({_are_unchanged((_TAKEN,))})"
+        f" || (variables.sourceIsGone && !('{_TAKEN}' in variables.oldState))",
+        "is not allowed to say that a guest is taken before its source is gone, nor to take that back",
+    ),
     (
         f"!({_UPDATE}) || variables.takesOver || ({_are_unchanged(ENDS_PART)})"
         f" || (variables.isOpen && {_IS_TRUE.format('state', 'failed')}"
         f" && (({_is_at('sourceNode')}) || (variables.isTarget && (variables.sourceIsGone || {_HEARS_SOURCE}))))"
         f" || (variables.isOpen && {_HEARS_TARGET} && variables.sourceIsGone"
-        " && 'targetTakenTimestamp' in variables.oldState)",
+        f" && '{_TAKEN}' in variables.oldState)",
         "is not allowed to end a migration whose guest it does not know of",
     ),
     (

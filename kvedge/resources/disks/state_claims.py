@@ -93,6 +93,9 @@ def moved_claim_of(metadata: ObjectMeta, vmi: VirtualMachineInstance) -> str:
     state = vmi.status.migration_state
     if state is None or not state.moves_state or not state.target_taken_timestamp:
         return ""
+    if not state.source_node_domain_gone_timestamp:
+        # The guest may run there yet, and write what was there before.
+        return ""
     is_behind = state_claim_of(metadata) == state.source_persistent_state_pvc_name
     return state.target_persistent_state_pvc_name if is_behind else ""
 

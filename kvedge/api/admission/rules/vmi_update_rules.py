@@ -85,6 +85,7 @@ def _node_restriction(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
         text = "Node restriction, virt-handler is not allowed to report on a VMI before its source is gone"
         yield Cause("status", text, "FieldValueNotSupported")
     yield from _migration_restriction(_migration(old), _migration(new), node)
+    yield from _taken_restriction(old, new)
     yield from _end_restriction(old, new, node)
     claims = _find_moves(new)
     if claims != _find_moves(old) and (claims or not _takes_over(old, new, node)):
@@ -160,6 +161,15 @@ def _migration_restriction(old: JsonObject, new: JsonObject, node: str) -> Itera
             text = "is not allowed to set target node" if name == "targetNode" else f"is not allowed to change {name}"
             at = f"status.migrationState.{name}"
             yield Cause(at, f"Node restriction, virt-handler {text}", "FieldValueNotSupported")
+
+
+def _taken_restriction(old: JsonObject, new: JsonObject) -> Iterator[Cause]:
+    """By this word VM and VMI name another claim: it comes once nothing of the guest is left at the source, and stays."""
+    before, after = (_migration(document).get("targetTakenTimestamp") for document in (old, new))
+    if before != after and (before or not _source_is_gone(old)):
+        text = "Node restriction, virt-handler is not allowed to say that a guest is taken before its source is gone"
+        text = "Node restriction, virt-handler is not allowed to take back that a guest is taken" if before else text
+        yield Cause("status.migrationState.targetTakenTimestamp", text, "FieldValueNotSupported")
 
 
 def _end_restriction(old: JsonObject, new: JsonObject, node: str) -> Iterator[Cause]:

@@ -95,6 +95,7 @@ def moved(source: str, to: str, *, taken: bool = True) -> MigrationState:
         completed=True,
         source_persistent_state_pvc_name=source,
         target_persistent_state_pvc_name=to,
+        source_node_domain_gone_timestamp="2026-01-02T03:00:00Z",
         target_taken_timestamp="2026-01-02T03:00:00Z" if taken else None,
     )
 

@@ -34,7 +34,9 @@ def a_run(vm: VirtualMachine, phase: Any = "Running", *, taken: bool = True, **n
     vmi.spec = vmi_with(TPM).spec
     names = {"source_persistent_state_pvc_name": OLD, "target_persistent_state_pvc_name": NEW, **names}
     stamp = "2026-01-02T03:00:00Z" if taken else None
-    vmi.status.migration_state = MigrationState(migration_uid="m-1", target_taken_timestamp=stamp, **names)
+    vmi.status.migration_state = MigrationState(
+        migration_uid="m-1", source_node_domain_gone_timestamp=stamp, target_taken_timestamp=stamp, **names
+    )
     return vmi
 
 
@@ -56,6 +58,16 @@ def test_a_vm_names_the_claim_before_its_run_may_go(phase: str) -> None:
 def test_a_vm_names_no_claim_of_which_the_target_has_said_nothing() -> None:
     vm = a_vm()
     assert marks(plan_vm(vm, a_run(vm, "Failed", taken=False), NOW, 0.5)) == []
+
+
+def test_a_vm_names_no_claim_while_its_source_may_write_the_one_of_before() -> None:
+    vm = a_vm()
+    vmi = a_run(vm, "Failed")
+    assert vmi.status.migration_state is not None
+    vmi.status.migration_state.source_node_domain_gone_timestamp = None
+    vmi.status.migration_state.source_pod_gone_timestamp = "2026-01-02T03:00:00Z"
+    assert marks(plan_vm(vm, vmi, NOW, 0.5)) == []
+    assert state_claim_of_run(vmi) == OLD
 
 
 def test_a_vm_that_names_it_goes_on() -> None:

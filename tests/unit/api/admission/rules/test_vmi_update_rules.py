@@ -183,6 +183,26 @@ FAILED = {"failed": True, "completed": True, "endTimestamp": "2026-01-01T00:00:0
 GONE = {"sourceNodeDomainGoneTimestamp": "2026-01-01T00:00:00Z"}
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ({}, {"targetTakenTimestamp": "now"}, ["changed"]),
+        (GONE, {"targetTakenTimestamp": "now"}, []),
+        ({**GONE, "targetTakenTimestamp": "now"}, {"targetTakenTimestamp": "now"}, []),
+        ({**GONE, "targetTakenTimestamp": "now"}, {"targetTakenTimestamp": "later"}, ["changed"]),
+        ({**GONE, "targetTakenTimestamp": "now"}, {"targetTakenTimestamp": None}, ["changed"]),
+    ],
+    ids=["too soon", "once the source is gone", "as it was", "another time", "taken back"],
+)
+def test_that_a_guest_is_taken_is_said_once_and_not_before_its_source_is_gone(
+    before: JsonObject, after: JsonObject, found: list[str]
+) -> None:
+    old = moving(**before)
+    at = "status.migrationState.targetTakenTimestamp"
+    assert fields(old, ended(old, **after), TARGET) == ([at] if found else [])
+    assert fields(old, ended(old, **after), CONTROLLER) == []
+
+
 def ended(old: JsonObject, **end: object) -> JsonObject:
     new = copy.deepcopy(old)
     new["status"]["migrationState"] |= end
