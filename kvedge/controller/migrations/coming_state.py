@@ -97,14 +97,18 @@ class ComingState:
             return None
         if migration.status.phase == "Succeeded":
             name = "" if state is None or not state.moves_state else state.source_persistent_state_pvc_name
-        elif state is not None and state.target_taken_timestamp:
+        elif state is not None and state.moves_state and state.target_taken_timestamp:
             # The guest was lost after its state had come.
-            name = ""
+            name = state.source_persistent_state_pvc_name
         else:
             name = coming_claim_name(migration.spec.vmi_name, migration.job)
         claim = self._claims.get(migration.metadata.namespace, name) if name else None
-        if claim is None or claim.metadata.deletion_timestamp is not None or view.vmi is None:
+        if claim is None or claim.metadata.deletion_timestamp is not None:
             return None
+        if view.vmi is None:
+            owner = claim.metadata.controller_reference()
+            is_of_vm = owner is not None and owner.kind == VirtualMachine.KIND.kind
+            return claim if is_of_vm and STATE_LABEL in claim.metadata.labels else None
         # One that a restore has made is not ours to delete.
         is_ours = STATE_LABEL in claim.metadata.labels and is_owned_state(claim, view.vmi)
         return claim if is_ours and state_claim_of_run(view.vmi) != name else None
@@ -119,14 +123,32 @@ class ComingState:
         try:
             vmi = self._client.get(VirtualMachineInstance, meta.namespace, view.migration.spec.vmi_name)
         except NotFound:
-            # It goes with its VM.
-            return CAUGHT_UP_SECONDS
+            return self._drop_without_run(view, claim)
         vm = self._find_vm(vmi)
         if not is_owned_state(claim, vmi) or state_claim_of_run(vmi) == name:
             return CAUGHT_UP_SECONDS
         if vm is not None and state_claim_of(vm.metadata) == name:
-            return _NAMED_SECONDS if moved_claim_of(vm.metadata, vmi) else _HELD_SECONDS
+            if moved_claim_of(vm.metadata, vmi):
+                return _NAMED_SECONDS
+            # It is in use: what a user deletes is not held for it.
+            return _HELD_SECONDS if meta.deletion_timestamp is None else None
         delete_observed(self._client, self._claims, claim)
+        return None
+
+    def _drop_without_run(self, view: MigrationView, claim: PersistentVolumeClaim) -> float | None:
+        """The run has gone. Its VM has named the claim that counts before that, and would take one of the default name
+        that is left for a new one.
+        """
+        if view.vmi is not None:
+            return CAUGHT_UP_SECONDS
+        owner = claim.metadata.controller_reference()
+        try:
+            vm = self._client.get(VirtualMachine, view.migration.metadata.namespace, view.migration.spec.vmi_name)
+        except NotFound:
+            # It goes with its VM.
+            return None
+        if owner is not None and owner.uid == vm.metadata.uid and state_claim_of(vm.metadata) != claim.metadata.name:
+            delete_observed(self._client, self._claims, claim)
         return None
 
     def _find_vm(self, vmi: VirtualMachineInstance) -> VirtualMachine | None:

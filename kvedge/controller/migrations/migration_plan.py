@@ -304,14 +304,15 @@ def _plan_final(view: MigrationView, target: Pod | None) -> MigrationPlan:
     is_going = migration.metadata.deletion_timestamp is not None
     ended: tuple[MigrationAction, ...] = _end_target(view, target) if migration.status.phase == "Failed" else ()
     released = (Release(),) if MIGRATION_FINALIZER in migration.metadata.finalizers else ()
-    if is_going:
-        return MigrationPlan((*ended, *released))
-    if view.vmi is None:
-        return MigrationPlan((*released, DeleteMigration()))
-    if is_surplus(migration, view.others):
-        return MigrationPlan((*ended, *released, *_clean_pods(view, target), DeleteMigration()))
+    # Before the migration may go: nobody else knows which claim it has left.
     dropped = () if view.left_state is None else (DropState(view.left_state),)
-    return MigrationPlan((*ended, *released, *dropped))
+    if is_going:
+        return MigrationPlan((*ended, *dropped, *released))
+    if view.vmi is None:
+        return MigrationPlan((*dropped, *released, DeleteMigration()))
+    if is_surplus(migration, view.others):
+        return MigrationPlan((*ended, *dropped, *released, *_clean_pods(view, target), DeleteMigration()))
+    return MigrationPlan((*ended, *dropped, *released))
 
 
 def _clean_pods(view: MigrationView, target: Pod | None) -> tuple[DeleteEnded, ...]:

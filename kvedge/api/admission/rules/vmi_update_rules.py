@@ -164,7 +164,7 @@ def _migration_restriction(old: JsonObject, new: JsonObject, node: str) -> Itera
 
 
 def _taken_restriction(old: JsonObject, new: JsonObject) -> Iterator[Cause]:
-    """By this word VM and VMI name another claim: it comes once nothing of the guest is left at the source, and stays."""
+    """By this word VM and VMI name another claim: it comes once nothing of the guest is at the source, and stays."""
     before, after = (_migration(document).get("targetTakenTimestamp") for document in (old, new))
     if before != after and (before or not _source_is_gone(old)):
         text = "Node restriction, virt-handler is not allowed to say that a guest is taken before its source is gone"

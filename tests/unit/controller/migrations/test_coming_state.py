@@ -14,7 +14,7 @@ from kvedge.resources.disks.state_claims import (
     state_claim_name,
 )
 from kvedge.resources.meta import owner_reference
-from kvedge.resources.types.migrations import MigrationState, VirtualMachineInstanceMigration
+from kvedge.resources.types.migrations import MIGRATION_FINALIZER, MigrationState, VirtualMachineInstanceMigration
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance, VolumeStatus
@@ -83,7 +83,12 @@ def test_none_is_made_before_the_vm_names_that_of_the_migration_before() -> None
     vmi, coming = a_guest(server)
     vmi.metadata.annotations[STATE_CLAIM] = "moved"
     vmi.status.migration_state = moved(OLD, "moved")
-    server.put(vmi)
+    info = ClaimInfo(claim_name="moved", access_modes=["ReadWriteOnce"])
+    vmi.status.volume_status[0].persistent_volume_claim_info = info
+    there = a_state(vmi, "moved")
+    there.status.phase = "Bound"
+    for item in (there, vmi):
+        server.put(item)
     server.tell()
     server.turn("move-web")
     assert (target(server), claim(server, coming)) == (None, None)
@@ -149,11 +154,43 @@ def test_where_the_guest_stays_what_was_made_for_it_goes() -> None:
 
 
 @pytest.mark.parametrize("vm_names", [False, True])
-def test_nothing_goes_of_a_guest_that_was_lost_after_its_state_had_come(vm_names: bool) -> None:
+def test_of_a_guest_that_was_lost_after_its_state_had_come_the_claim_of_before_goes_once_the_vm_names_the_other(
+    vm_names: bool,
+) -> None:
     server = SmallServer()
     coming = ended(server, "Failed", taken=True, vm_names=vm_names)
-    assert claim(server, OLD) is not None
+    assert (claim(server, OLD) is None) is vm_names
     assert claim(server, coming) is not None
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_migration_that_is_deleted_or_has_lost_its_run_leaves_no_claim_behind(taken: bool) -> None:
+    for is_going in (False, True):
+        server = SmallServer()
+        vmi, coming = a_guest(server)
+        server.put(a_state(vmi, coming))
+        migration = server.find(VirtualMachineInstanceMigration, "move-web")
+        state = moved(OLD, coming, taken=taken)
+        state.migration_uid = migration.job
+        vmi.status.migration_state = state
+        migration.status.phase, migration.status.migration_state = "Succeeded" if taken else "Failed", state
+        migration.metadata.finalizers = [MIGRATION_FINALIZER]
+        if is_going:
+            migration.metadata.deletion_timestamp = "2026-01-02T03:00:00Z"
+        else:
+            server.tell()
+            server.remove(vmi)
+        if taken:
+            vmi.metadata.annotations[STATE_CLAIM] = coming
+            vm = server.find(VirtualMachine, "web")
+            vm.metadata.annotations[STATE_CLAIM] = coming
+            server.put(vm)
+        for item in (migration, vmi)[: 2 if is_going else 1]:
+            server.put(item)
+        server.tell()
+        server.turn("move-web")
+        left = {name for name in (OLD, coming) if claim(server, name) is not None}
+        assert left == {coming if taken else OLD}, is_going
 
 
 def test_a_claim_that_a_restore_has_made_is_not_deleted() -> None:
@@ -166,7 +203,9 @@ def test_a_claim_that_a_restore_has_made_is_not_deleted() -> None:
     state = moved(OLD, coming)
     migration.status.phase, migration.status.migration_state = "Succeeded", state
     vmi.metadata.annotations[STATE_CLAIM] = coming
-    for item in (vmi, migration):
+    vm = server.find(VirtualMachine, "web")
+    vm.metadata.annotations[STATE_CLAIM] = coming
+    for item in (vm, vmi, migration):
         server.put(item)
     server.tell()
     server.turn("move-web")
