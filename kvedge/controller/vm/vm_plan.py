@@ -45,7 +45,13 @@ from kvedge.controller.vm.volume_changes import plan_volumes
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE, UNPATCHED
-from kvedge.resources.disks.state_claims import STATE_CLAIM, moved_claim_of
+from kvedge.resources.disks.state_claims import (
+    STATE_CLAIM,
+    keeps_state,
+    moved_claim_of,
+    state_claim_of,
+    state_claim_of_run,
+)
 from kvedge.resources.meta import Condition, owner_reference
 from kvedge.resources.moves.crossing import RESTORE_RUN_STRATEGY, WAIT_AS_RECEIVER, describe_hold, is_awaited
 from kvedge.resources.names import VM_FINALIZER
@@ -88,7 +94,7 @@ def plan_vm(
     if vm.metadata.deletion_timestamp is not None:
         return _plan_deletion(vm, vmi, now)
     if vmi is not None and _is_free(vmi):
-        return VmPlan((AdoptVmi(vmi, _adoption(vm, vmi)),))
+        return VmPlan((*_name_state(vm, vmi), AdoptVmi(vmi, _adoption(vm, vmi))))
     failure = Condition(type=FAILURE, status="True", reason="FailedCreate", message=blocked) if blocked else None
     failure = typed.failure or failure
     view = VmView(vm, vmi, None, (), vm.run_strategy, False, failure, data_volumes, hotplug.plugins, typed=typed)
@@ -323,6 +329,14 @@ def _plan_deletion(vm: VirtualMachine, vmi: VirtualMachineInstance | None, now: 
 
 def _is_free(vmi: VirtualMachineInstance) -> bool:
     return vmi.metadata.controller_reference() is None and vmi.metadata.deletion_timestamp is None
+
+
+def _name_state(vm: VirtualMachine, vmi: VirtualMachineInstance) -> tuple[PatchVm, ...]:
+    """Have the VM name the claim that the run which it adopts has for its TPM and firmware: the next run needs it."""
+    claim = state_claim_of_run(vmi)
+    if STATE_CLAIM in vm.metadata.annotations or not keeps_state(vmi.spec) or claim == state_claim_of(vm.metadata):
+        return ()
+    return (PatchVm({"metadata": {"annotations": {STATE_CLAIM: claim}}}),)
 
 
 def _adoption(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:

@@ -256,14 +256,14 @@ class TargetSteps(Struct):
             self._write(key, detection_patch(vmi))
         elif step is TargetStep.EXCHANGE:
             request = launcher_pb2.ReleaseIncomingRequest(migration_uid=uid, disks_only=True)
-            if self._call(key, "ReleaseIncoming", request) is not None:
+            if self._keep_what_came(key, vmi, request, memory):
                 # Only disks are named in a VMI. The claim of its state goes with them: were this box lost between two
                 # writes, the VM would have disks of one node and the state of another.
                 taken = self.clock.now() if state.moves_state else None
                 self._write(key, exchange_patch(vmi, taken))
         elif step is TargetStep.TAKE:
             request = launcher_pb2.ReleaseIncomingRequest(migration_uid=uid, disks_only=True)
-            if self._call(key, "ReleaseIncoming", request) is not None:
+            if self._keep_what_came(key, vmi, request, memory):
                 self._write(key, taken_patch(vmi, self.clock.now()))
         elif step is TargetStep.REFUSE:
             self._write(key, stay_patch(vmi, reason, "", self.clock.now()))
@@ -286,6 +286,21 @@ class TargetSteps(Struct):
             self._tell(vmi, memory, "Migrated", text, "Warning")
         else:
             self._end(key, memory)
+
+    def _keep_what_came(
+        self, key: Key, vmi: VirtualMachineInstance, request: launcher_pb2.ReleaseIncomingRequest, memory: _Memory
+    ) -> bool:
+        """Whether the launcher has all on stable storage. Users hear why their guest waits: it runs nowhere."""
+        try:
+            self.connections.call(key, "ReleaseIncoming", request, _CALL_SECONDS)
+        except LauncherCallError as error:
+            text = f"The guest has come and waits: its disks or state cannot be kept yet: {error.detail}"
+            text = text[:_LONGEST_REASON]
+            if text not in memory.told:
+                log.warning("a guest that has come waits", extra={"facts": {"vmi": "/".join(key), "why": error.detail}})
+            self._tell(vmi, memory, "SyncFailed", text, "Warning")
+            return False
+        return True
 
     def _prepare(self, key: Key, vmi: VirtualMachineInstance, uid: str, memory: _Memory) -> None:
         try:

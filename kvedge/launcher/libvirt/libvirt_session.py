@@ -273,15 +273,20 @@ class LibvirtSession:
                 path, libvirt.VIR_DOMAIN_CORE_DUMP_FORMAT_RAW, libvirt.VIR_DUMP_MEMORY_ONLY
             )
 
-    def read_variables(self) -> tuple[str, bytes] | None:
+    def read_variables(self, below: str) -> tuple[str, bytes] | None:
         """The file of UEFI's variables and all that the guest has in them; the guest must not run meanwhile.
 
-        None when it has none in a file, or QEMU does not show them. Raises LauncherError, and OSError for the files.
+        None when it has none in a file whose path begins with `below`, or QEMU does not show them.
+
+        Raises:
+            LauncherError: when QEMU does not answer.
+            OSError: for the files.
         """
         with translate_errors("reading the variables of UEFI"):
             domain = self._domain()
             place = find_flash(domain.XMLDesc())
-            read = None if place is None else read_flash(domain, place)
+            is_wanted = place is not None and place.path.startswith(below)
+            read = read_flash(domain, place) if place is not None and is_wanted else None
         return None if place is None or read is None else (place.path, read)
 
     def move_pointer(self) -> None:

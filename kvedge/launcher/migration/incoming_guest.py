@@ -31,6 +31,7 @@ from kvedge.launcher.migration.incoming_plan import (
     plan_incoming,
 )
 from kvedge.launcher.migration.migration_record import IncomingRecord, MigrationRecord
+from kvedge.resources.disks.claim_places import STATE_VOLUME, claim_directory
 from kvedge.rpc.launcher_pb2 import (
     INCOMING_ARRIVING,
     INCOMING_COMPLETE,
@@ -65,7 +66,7 @@ class Session(Protocol):
     def libvirt_version(self) -> int: ...
     def facts(self) -> DomainFacts | None: ...
     def unpause(self) -> None: ...
-    def read_variables(self) -> tuple[str, bytes] | None: ...
+    def read_variables(self, below: str) -> tuple[str, bytes] | None: ...
     def destroy(self, *, graceful: bool) -> None: ...
 
 
@@ -209,7 +210,8 @@ class IncomingGuest:
             LauncherError: when QEMU does not tell them, or they cannot be written; the guest waits.
         """
         try:
-            found = self._ensure_session().read_variables()
+            # Others end with the run: no other run misses them.
+            found = self._ensure_session().read_variables(f"{self._root}{claim_directory(STATE_VOLUME)}/")
             if found is None:
                 return
             path, variables = found

@@ -38,6 +38,7 @@ covered either. Locks on the images are the second line there.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -149,6 +150,6 @@ def _check(terms: FenceTerms) -> None:
         raise TermsError(f"watchdog must be at least {2 * terms.check} s, twice check")
     if terms.margin < terms.least_margin:
         raise TermsError(
-            f"margin must be at least {terms.least_margin:.1f} s: clocks may differ by two in a hundred, and a reset"
-            " takes its time"
+            f"margin must be at least {math.ceil(terms.least_margin)} s: clocks may differ by two in a hundred, and a"
+            " reset takes its time"
         )

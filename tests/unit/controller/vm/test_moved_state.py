@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.controller.vm.vm_actions import PatchVm, VmPlan
+from kvedge.controller.vm.vm_actions import AdoptVmi, PatchVm, VmPlan
 from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.resources.disks.state_claims import (
     STATE_CLAIM,
@@ -95,6 +95,27 @@ def test_a_run_that_moved_twice_is_on_the_second_claim() -> None:
     assert state_claim_of_run(vmi) == second
     vmi.metadata.annotations[STATE_CLAIM] = second
     assert (state_claim_of_run(vmi), moved_claim_of(vmi.metadata, vmi)) == (second, "")
+
+
+def test_a_vm_that_began_with_the_claim_of_its_name_names_the_other_as_well() -> None:
+    vm = a_vm()
+    # A user's word, once, after a restore's claim had gone. The next run must not have the TPM of before the move.
+    vm.metadata.annotations[STATE_CLAIM] = ""
+    assert marks(plan_vm(vm, a_run(vm), NOW, 0.5)) == [{STATE_CLAIM: NEW}]
+
+
+def test_a_vm_that_adopts_a_run_which_has_moved_names_its_claim() -> None:
+    second = coming_claim_name("web", "m-2")
+    run = a_run(a_vm(), source_persistent_state_pvc_name=NEW, target_persistent_state_pvc_name=second)
+    run.metadata.annotations[STATE_CLAIM] = NEW
+    run.metadata.owner_references = []
+    plan = plan_vm(a_vm(), run, NOW, 0.5)
+    assert [type(action) for action in plan.actions] == [PatchVm, AdoptVmi]
+    assert marks(plan) == [{STATE_CLAIM: second}]
+    for word in ("", "restored"):
+        vm = a_vm()
+        vm.metadata.annotations[STATE_CLAIM] = word
+        assert marks(plan_vm(vm, run, NOW, 0.5)) == []
 
 
 @pytest.mark.parametrize(("modes", "name"), [(["ReadWriteOnce"], NEW), (["ReadWriteMany"], OLD)])

@@ -233,6 +233,17 @@ def test_disks_and_state_change_their_claims_in_one_write() -> None:
     assert (volume.persistent_volume_claim.claim_name, at.state.target_taken_timestamp is None) == ("new", False)
 
 
+@pytest.mark.parametrize("make", [copying_vmi, moving_vmi], ids=["with disks", "the state alone"])
+def test_why_a_guest_that_has_come_waits_is_told_once(make: Any) -> None:
+    moved = {"sourcePersistentStatePVCName": "state", "targetPersistentStatePVCName": "new-state"}
+    at = Target(make(**LEFT, **moved), coming(pb.INCOMING_COMPLETE))
+    at.launcher.answers["ReleaseIncoming"] = refusal("the variables of UEFI cannot be kept: no space")
+    for _ in range(2):
+        assert at.look() == Again(1.0)
+    text = "The guest has come and waits: its disks or state cannot be kept yet: the variables of UEFI cannot be kept"
+    assert (at.server.writes, at.events.said) == ([], [("SyncFailed", f"{text}: no space")])
+
+
 def test_a_guest_that_takes_no_state_along_is_not_said_to_have() -> None:
     at = Target(copying_vmi(**LEFT), coming(pb.INCOMING_COMPLETE))
     at.look()

@@ -13,6 +13,7 @@ from kvedge.launcher.launcher_errors import BadRequest, ClaimUnusable, Unanswere
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.launcher.migration.incoming_guest import IncomingGuest
 from kvedge.launcher.migration.migration_record import MigrationRecord
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.rpc import launcher_pb2 as m
 from kvedge.storage.arriving_mark import ARRIVING
 from tests.support.values import replace
@@ -75,8 +76,8 @@ class PlayedPod:
         self.unpaused.append(self.begun_unix_ms > 0)
         self.found = RUNS
 
-    def read_variables(self) -> tuple[str, bytes] | None:
-        return self.variables
+    def read_variables(self, below: str) -> tuple[str, bytes] | None:
+        return self.variables if self.variables is not None and self.variables[0].startswith(below) else None
 
     def destroy(self, *, graceful: bool) -> None:
         self.found = None
@@ -152,16 +153,25 @@ def test_disks_are_accepted_while_the_guest_waits_and_are_dropped_no_more(pod: P
 
 
 def test_variables_of_uefi_are_in_their_file_before_the_guest_runs(pod: PlayedPod) -> None:
-    guest, file = prepared(pod), pod.directory / "web_VARS.fd"
+    guest, file = prepared(pod), place_of(pod.directory, STATE_VOLUME) / "web_VARS.fd"
+    file.parent.mkdir(parents=True)
     file.write_bytes(b"template")
     pod.found, pod.variables = WAITS, (str(file), b"the keys")
     assert guest.accept_disks("m-1").incoming.state == m.INCOMING_COMPLETE
     assert (file.read_bytes(), pod.unpaused) == (b"the keys", [])
 
 
+def test_a_guest_whose_variables_end_with_the_run_does_not_wait_for_them(pod: PlayedPod) -> None:
+    guest = prepared(pod)
+    pod.found, pod.variables = WAITS, (str(pod.directory / "web_VARS.fd"), b"the keys")
+    assert guest.accept_disks("m-1").incoming.state == m.INCOMING_COMPLETE
+    assert not (pod.directory / "web_VARS.fd").exists()
+
+
 @pytest.mark.parametrize("content", [None, b"of another size"], ids=["no file", "another file"])
 def test_a_guest_whose_variables_cannot_be_kept_waits(pod: PlayedPod, content: bytes | None) -> None:
-    guest, file = prepared(pod), pod.directory / "web_VARS.fd"
+    guest, file = prepared(pod), place_of(pod.directory, STATE_VOLUME) / "web_VARS.fd"
+    file.parent.mkdir(parents=True)
     if content is not None:
         file.write_bytes(content)
     pod.found, pod.variables = WAITS, (str(file), b"the keys")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_terms_are_read_as_they_are_written() -> None:
         pytest.param("silence=40s,silence=50s", "silence is there twice", id="twice"),
         pytest.param("silence=10s", "silence must be at least 15 s, 3 times renew", id="a lost renewal kills"),
         pytest.param("watchdog=3s", "watchdog must be at least 4 s, twice check", id="a late look resets"),
-        pytest.param("margin=1s", "margin must be at least 3.0 s", id="clocks and the reset use it up"),
+        pytest.param("margin=1s", "margin must be at least 4 s", id="clocks and the reset use it up"),
         pytest.param("renew=0s", "renew must be 1 to 3600 s, and is 0", id="no time at all"),
         pytest.param("x" * 300, "it is longer than 200 characters", id="very long"),
     ],
@@ -54,6 +55,15 @@ def test_terms_that_prove_nothing_are_refused(text: str, why: str) -> None:
         parse_terms(text)
     assert why in str(caught.value)
     assert read_terms({SELF_FENCING: text}) is None
+
+
+def test_the_margin_that_a_refusal_names_is_accepted() -> None:
+    for silence in range(6, 60):
+        with pytest.raises(TermsError) as caught:
+            parse_terms(f"silence={silence}s,watchdog=4s,renew=1s,check=1s,margin=1s")
+        found = re.search(r"at least (\d+) s: clocks", str(caught.value))
+        assert found is not None
+        assert parse_terms(f"silence={silence}s,watchdog=4s,renew=1s,check=1s,margin={found[1]}s") is not None
 
 
 def test_a_node_is_over_only_after_its_silence() -> None:
