@@ -69,19 +69,25 @@ def may_each(session: Session, namespace: str, acts: Mapping[str, Wanted]) -> Ma
         return {act: may(session, namespace, wanted) for act, wanted in acts.items()}
     found = {act: any(_permits(rule, wanted) for rule in rules) for act, wanted in acts.items()}
     # The group system:masters may do all, and a cluster may have no rule that says so.
-    if all(found.values()) or not may(session, namespace, (_ALL, _ALL, _ALL, "")):
+    # Only a yes counts: a question that nobody answers must not overrule a list that is whole.
+    if all(found.values()) or ask_whether(session, namespace, (_ALL, _ALL, _ALL, "")) is not True:
         return found
     return dict.fromkeys(acts, True)
 
 
 def may(session: Session, namespace: str, wanted: Wanted) -> bool:
     """Whether the user may do this there; True when the server does not tell."""
+    return ask_whether(session, namespace, wanted) is not False
+
+
+def ask_whether(session: Session, namespace: str, wanted: Wanted) -> bool | None:
+    """Whether the user may do this there; None when the server does not tell."""
     verb, group, resource, subresource = wanted
     asked = {"namespace": namespace, "verb": verb, "group": group, "resource": resource, "subresource": subresource}
     try:
         status = _ask(session, _PATH, "SelfSubjectAccessReview", {"resourceAttributes": asked})
     except KubeError:
-        return True
+        return None
     return bool(status.get("allowed"))
 
 

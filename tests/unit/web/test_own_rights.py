@@ -22,6 +22,8 @@ class PlayedServer:
         self.allowed = allowed
         self.listed = listed
         self.asked = 0
+        # Lists rules, and answers no single question.
+        self.is_busy = False
 
     def hurry(self, seconds: float) -> PlayedServer:
         return self
@@ -35,6 +37,8 @@ class PlayedServer:
                 raise Forbidden(403, "Forbidden", "not you")
             return {"status": self.listed}
         self.asked += 1
+        if self.is_busy:
+            raise Unavailable(429, "TooManyRequests", "too many requests")
         asked = body["spec"]["resourceAttributes"]
         assert asked["namespace"] == "shop"
         return {"status": {"allowed": (asked["verb"], asked["resource"], asked["subresource"]) in self.allowed}}
@@ -73,6 +77,13 @@ def test_an_administrator_costs_one_question() -> None:
 
 def test_who_may_do_all_by_no_rule_may_do_all() -> None:
     assert rights(PlayedServer({("*", "*", "")}, whole())) == list(_ACTS)
+
+
+def test_a_question_that_nobody_answers_does_not_overrule_a_list_that_is_whole() -> None:
+    server = PlayedServer(set(), whole(rule("kubevirt.io", "virtualmachines", "update")))
+    server.is_busy = True
+    assert rights(server) == ["edit"]
+    assert server.asked == 1
 
 
 @pytest.mark.parametrize(
