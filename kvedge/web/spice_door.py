@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kvedge.client.errors import HostError
 from kvedge.client.session import Session
-from kvedge.client.streams.spice_channels import SPICE, SpiceChannels, make_private_place
+from kvedge.client.streams.spice_channels import SpiceChannels, check_screen, make_private_place
 from kvedge.client.streams.stream_client import StreamClient, StreamRefused
 from kvedge.client.streams.viewer_files import NotOneLine, render_viewer_file
 from kvedge.client.subresources import VMI
@@ -33,10 +33,10 @@ async def keep_spice_door(session: Session, namespace: str, name: str, ready: as
     async with StreamClient(here) as client:
         try:
             # What is in the way is told before there is a file.
-            first = await client.open(VMI, name, SPICE)
+            await check_screen(client, name)
         except StreamRefused as refused:
             raise await asyncio.to_thread(client.explain, refused, VMI, name) from refused
-        channels = SpiceChannels(client, name, first)
+        channels = SpiceChannels(client, name)
         try:
             with make_private_place() as directory:
                 return await _serve(channels, Path(directory) / "screen", f"{namespace}/{name}", ready)

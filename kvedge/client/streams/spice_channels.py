@@ -22,6 +22,8 @@ from kvedge.client.subresources import VMI
 SPICE: Final = "spice"
 # A viewer that has left has no rest to wait for.
 _REST_SECONDS: Final = 0.0
+# The server ends a stream whose other side answers no ping; a guest's end that nobody told is noticed as well.
+_PING_SECONDS: Final = 30.0
 
 
 def make_private_place() -> tempfile.TemporaryDirectory[str]:
@@ -35,6 +37,18 @@ def make_private_place() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="kvedge-spice-", dir=usual)
 
 
+async def check_screen(client: StreamClient, vmi: str) -> None:
+    """Whether the guest has a screen by SPICE for this user now, before a viewer is started.
+
+    The stream that shows it is not kept: one that nobody reads answers no ping, and the server ends it.
+
+    Raises:
+        StreamRefused: with the server's words.
+    """
+    stream = await client.open(VMI, vmi, SPICE)
+    await stream.close()
+
+
 class SpiceChannels:
     """The connections of one viewer."""
 
@@ -42,14 +56,12 @@ class SpiceChannels:
         self,
         client: StreamClient,
         vmi: str,
-        first: aiohttp.ClientWebSocketResponse,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """`first` is the stream for the first channel; `tell` gets a line for each channel that is refused."""
+        """`tell` gets a line for each channel that is refused."""
         self._client = client
         self._vmi = vmi
         self._tell = tell
-        self._first: aiohttp.ClientWebSocketResponse | None = first
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._is_over = False
         # Whether a viewer has come, and whether it has left.
@@ -66,7 +78,7 @@ class SpiceChannels:
         self._open[task] = writer
         self.came.set()
         try:
-            stream = await self._next_stream()
+            stream = await self._client.open(VMI, self._vmi, SPICE, heartbeat=_PING_SECONDS)
             await join_socket(stream, reader, writer, _REST_SECONDS)
         except StreamRefused as refused:
             self._tell(f"a channel of the viewer was refused: {refused}")
@@ -79,10 +91,6 @@ class SpiceChannels:
             if not self._open:
                 self.gone.set()
 
-    async def _next_stream(self) -> aiohttp.ClientWebSocketResponse:
-        first, self._first = self._first, None
-        return first or await self._client.open(VMI, self._vmi, SPICE)
-
     async def close(self) -> None:
         """End all of them, and take none any more; it may be called again."""
         self._is_over = True
@@ -91,5 +99,3 @@ class SpiceChannels:
             writer.transport.abort()
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
-        if self._first is not None:
-            await self._first.close()

@@ -34,12 +34,25 @@ class QuietStream:
         raise StopAsyncIteration
 
 
+class PlayedClient:
+    """Opens the one stream, and notes with which heartbeat."""
+
+    def __init__(self, stream: QuietStream) -> None:
+        self.stream = stream
+        self.opened: list[float | None] = []
+
+    async def open(self, resource: str, name: str, call: str, heartbeat: float | None = None) -> QuietStream:
+        self.opened.append(heartbeat)
+        return self.stream
+
+
 def serve(place: Path, comes: bool) -> str:
     """How it ended, for a viewer that comes and leaves, or for none."""
 
     async def run() -> str:
         stream, ready = QuietStream(), asyncio.get_running_loop().create_future()
-        channels = SpiceChannels(cast(Any, None), "web", cast(Any, stream))
+        client = PlayedClient(stream)
+        channels = SpiceChannels(cast(Any, client), "web")
         task = asyncio.ensure_future(_serve(channels, place, "shop/web", ready))
         assert f"unix-path={place}\n" in await ready
         if comes:
@@ -47,8 +60,9 @@ def serve(place: Path, comes: bool) -> str:
             writer.close()
         async with asyncio.timeout(10):
             ended = await task
-        # The stream to the guest does not stay open for nobody.
-        assert stream.closed.is_set()
+        # A stream is opened for a viewer alone, answers pings while it looks, and does not stay open for nobody.
+        assert client.opened == ([30.0] if comes else [])
+        assert stream.closed.is_set() == comes
         with pytest.raises((FileNotFoundError, ConnectionRefusedError)):
             await asyncio.open_unix_connection(place)
         return ended

@@ -14,7 +14,7 @@ import pytest
 from kvedge.cli.exits import Refused
 from kvedge.cli.guests import spice_session
 from kvedge.cli.guests.spice_session import _serve
-from kvedge.client.streams.spice_channels import SpiceChannels
+from kvedge.client.streams.spice_channels import SpiceChannels, check_screen
 
 
 class QuietStream:
@@ -38,10 +38,22 @@ class QuietStream:
         raise StopAsyncIteration
 
 
+class PlayedClient:
+    """Opens the one stream, and notes with which heartbeat."""
+
+    def __init__(self, stream: QuietStream) -> None:
+        self.stream = stream
+        self.opened: list[float | None] = []
+
+    async def open(self, resource: str, name: str, call: str, heartbeat: float | None = None) -> QuietStream:
+        self.opened.append(heartbeat)
+        return self.stream
+
+
 def serve_here(directory: Path, seconds: float, viewer: str | None = None) -> tuple[Awaitable[None], QuietStream]:
     """One viewer's socket, and the stream of its first channel."""
     stream = QuietStream()
-    channels = SpiceChannels(cast(Any, None), "web", cast(Any, stream))
+    channels = SpiceChannels(cast(Any, PlayedClient(stream)), "web")
     return _serve(channels, directory, "shop/web", viewer, seconds), stream
 
 
@@ -123,3 +135,9 @@ def test_a_viewer_that_does_not_come_is_told(viewer: str | None, said: str, tmp_
             await work
 
     asyncio.run(run())
+
+
+def test_the_stream_of_the_first_look_is_not_kept() -> None:
+    stream = QuietStream()
+    asyncio.run(check_screen(cast(Any, PlayedClient(stream)), "web"))
+    assert stream.closed.is_set()
