@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from kvedge.launcher.domain.context import ImageFormat
 from kvedge.launcher.launcher_errors import DiskFull, LibvirtFailed, Unanswered
+
+if TYPE_CHECKING:
+    # It has msgspec, which a launcher does without, also one that copies a disk.
+    from kvedge.launcher.domain.context import ImageFormat
 
 QEMU_IMG: Final = "/usr/bin/qemu-img"
 # Making an image takes milliseconds; a slow card a little longer.

@@ -9,9 +9,8 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
-
-from msgspec import Struct, field
 
 from kvedge.runtime.linux.meminfo import parse_meminfo
 
@@ -20,7 +19,8 @@ _LARGEST: Final = 1 << 20
 _WANTED_PAGES: Final = ("pswpin", "pswpout")
 
 
-class HostFacts(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class HostFacts:
     """`sockets` is 0 and `cpu_seconds` below 0 when they are not known; memory and swapping are in KiB, by the kernel's
     names.
     """

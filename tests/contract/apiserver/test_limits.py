@@ -103,7 +103,7 @@ def test_two_thousand_idle_connections_of_nobody_keep_nobody_away(process: ApiPr
     with held([]) as idle:
         for _ in range(2000):
             idle.append(anonymous.secure())
-        eventually(lambda: process.descriptors() < Limits.of_nobody + 80)
+        eventually(lambda: process.descriptors() < Limits().of_nobody + 80)
         assert is_open(idle[-1])
         assert not is_open(idle[0])
         admin.made(config_maps("default"), config_map("through"))

@@ -26,6 +26,9 @@ load_grpc()
 from kvedge.launcher.libvirt import libvirt_session
 from kvedge.launcher import launcher_server
 from kvedge.launcher.run import domain_run, run_record, wind_down
+# Loaded when there is something to copy, or a guest that asks for metrics.
+from kvedge.launcher.copies import copy_process
+from kvedge.launcher.metrics import host_facts
 """
 PREPARATION = """
 from kvedge.launcher.disks import preparation_process, vmi_preparation
