@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from msgspec import field
 
@@ -17,7 +17,7 @@ from kvedge.client.vm_rows import is_trouble
 from kvedge.kube.informer import Informer
 from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.kinds import Kind
-from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.meta import OwnerReference
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.web.texts.shown_text import showable
@@ -32,11 +32,26 @@ class _VmStatus(KubeStruct, kw_only=True):
     printable_status: str = ""
 
 
+class _SeenMeta(KubeStruct, kw_only=True):
+    """No annotations and labels, which may be 250 KB of each object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    owner_references: list[OwnerReference] = field(default_factory=list)
+
+    def controller_reference(self) -> OwnerReference | None:
+        """The one owner that controls this object, or None."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
 class _SeenVm(KubeStruct, kw_only=True):
     """Of a VM what a row tells: a thousand of them are kept for each user."""
 
     KIND: ClassVar[Kind] = VirtualMachine.KIND
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    metadata: _SeenMeta = field(default_factory=_SeenMeta)
     status: _VmStatus = field(default_factory=_VmStatus)
 
 
@@ -54,7 +69,7 @@ class _SeenVmi(KubeStruct, kw_only=True):
     """Of a VMI what a row tells."""
 
     KIND: ClassVar[Kind] = VirtualMachineInstance.KIND
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    metadata: _SeenMeta = field(default_factory=_SeenMeta)
     status: _VmiStatus = field(default_factory=_VmiStatus)
 
 
@@ -62,8 +77,9 @@ class LiveRows:
     """All VMs that the user may see; :meth:`wait_changed` wakes every page's feed."""
 
     def __init__(self, session: Session, namespace: str | None) -> None:
-        self._vms = Informer(session.client, _SeenVm, namespace)
-        self._vmis = Informer(session.client, _SeenVmi, namespace)
+        # Any: their metadata has what an informer reads, and is no whole ObjectMeta.
+        self._vms: Informer[Any] = Informer(session.client, cast(Any, _SeenVm), namespace)
+        self._vmis: Informer[Any] = Informer(session.client, cast(Any, _SeenVmi), namespace)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
         self._generation = 0
@@ -142,7 +158,7 @@ class LiveRows:
 
 
 def _add_row(
-    rows: dict[RowKey, JsonObject], kind: str, meta: ObjectMeta, status: str, vm: _SeenVm | None, vmi: _SeenVmi | None
+    rows: dict[RowKey, JsonObject], kind: str, meta: _SeenMeta, status: str, vm: _SeenVm | None, vmi: _SeenVmi | None
 ) -> None:
     """Nothing that changes by itself, such as an age: all rows would be new at each look."""
     nics = vmi.status.interfaces if vmi else []

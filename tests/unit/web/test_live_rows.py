@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from kvedge.client.vm_rows import rows_of
-from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.web.live_rows import LiveRows, _SeenVm, _SeenVmi
@@ -56,3 +56,10 @@ def test_rows_are_those_of_the_list_and_tell_nothing_that_changes_by_itself() ->
     # What hides its order is shown as what it is.
     assert "\u202e" not in found["VirtualMachine", "default", "broken"]["status"]
     assert "age" not in found["VirtualMachine", "default", "runs"]
+
+
+def test_what_is_kept_of_an_object_is_small_however_large_its_annotations_are() -> None:
+    large = {"annotations": {"note": "x" * 250_000}, "labels": {"l": "x" * 60}, "finalizers": ["f"]}
+    for cls, document in ((_SeenVm, vm("runs", "Running")), (_SeenVmi, vmi("runs"))):
+        document["metadata"] |= large
+        assert len(str(encode(decode(cast(Any, cls), document)))) < 1000
