@@ -1,3 +1,4 @@
+# Tests: kvedge/controller/vmi/resizing/resize_plan.py, kvedge/controller/vmi/resizing/room_reasons.py
 """How large a running guest's Pod has to be, and for how large a guest it has room."""
 
 from __future__ import annotations
