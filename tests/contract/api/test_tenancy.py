@@ -166,6 +166,8 @@ OF_EVERYBODY = {
     "authentication.k8s.io/selfsubjectreviews",
     "authorization.k8s.io/selfsubjectaccessreviews",
     "authorization.k8s.io/selfsubjectrulesreviews",
+    "cdi.kubevirt.io/cdiconfigs",
+    "cdi.kubevirt.io/storageprofiles",
     "instancetype.kubevirt.io/virtualmachineclusterinstancetypes",
     "instancetype.kubevirt.io/virtualmachineclusterpreferences",
     "kubevirt.io/kubevirts",
