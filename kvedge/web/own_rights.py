@@ -68,8 +68,8 @@ def may_each(session: Session, namespace: str, acts: Mapping[str, Wanted]) -> Ma
     if rules is None:
         return {act: may(session, namespace, wanted) for act, wanted in acts.items()}
     found = {act: any(_permits(rule, wanted) for rule in rules) for act, wanted in acts.items()}
-    # The group system:masters may do all, and a cluster may have no rule that says so.
-    # Only a yes counts: a question that nobody answers must not overrule a list that is whole.
+    # The group system:masters may do all, and a cluster may have no rule that says so. Only a yes counts: a question
+    # that nobody answers must not overrule a list that is whole.
     if all(found.values()) or ask_whether(session, namespace, (_ALL, _ALL, _ALL, "")) is not True:
         return found
     return dict.fromkeys(acts, True)

@@ -8,6 +8,7 @@ once the viewer has left: the file that names it is worth nothing afterwards.
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,9 @@ from kvedge.client.streams.spice_channels import SpiceChannels, check_screen, ma
 from kvedge.client.streams.stream_client import StreamClient, StreamRefused
 from kvedge.client.streams.viewer_files import NotOneLine, render_viewer_file
 from kvedge.client.subresources import VMI
+from kvedge.web.texts.shown_text import showable
+
+log = logging.getLogger(__name__)
 
 _COME_SECONDS: Final = 60.0
 
@@ -36,7 +40,7 @@ async def keep_spice_door(session: Session, namespace: str, name: str, ready: as
             await check_screen(client, name)
         except StreamRefused as refused:
             raise await asyncio.to_thread(client.explain, refused, VMI, name) from refused
-        channels = SpiceChannels(client, name)
+        channels = SpiceChannels(client, name, lambda line: log.warning("%s", showable(line)))
         try:
             with make_private_place() as directory:
                 return await _serve(channels, Path(directory) / "screen", f"{namespace}/{name}", ready)

@@ -57,6 +57,8 @@ def rdp(
         raise Refused("--user: a name is one line of text", Exit.USAGE)
     # A viewer that this computer lacks is told of before the guest is asked.
     program = None if proxy_only else _find_viewer(viewer)
+    if user and (program is None or not _is_free_rdp(program)):
+        raise Refused("--user is told to FreeRDP alone: leave it out, and name the user in the viewer", Exit.USAGE)
     session = open_session(kubeconfig, namespace)
     from kvedge.cli.guests.rdp_session import show
     from kvedge.client.streams.port_specs import ForwardedPort
@@ -72,10 +74,14 @@ class _Command:
         self._program, self._user, self._title = program, user, title
 
     def at(self, place: str) -> Sequence[str]:
-        if not Path(self._program).name.startswith(("xfreerdp", "wlfreerdp", "sdl-freerdp")):
+        if not _is_free_rdp(self._program):
             return [self._program, place]
         who = [f"/u:{self._user}"] if self._user else []
         return [self._program, f"/v:{place}", *who, f"/t:{self._title}", "+clipboard", "/dynamic-resolution"]
+
+
+def _is_free_rdp(program: str) -> bool:
+    return Path(program).name.startswith(("xfreerdp", "wlfreerdp", "sdl-freerdp"))
 
 
 def _find_viewer(wanted: str) -> str:

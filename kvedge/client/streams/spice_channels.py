@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from typing import Final
@@ -32,9 +33,21 @@ def make_private_place() -> tempfile.TemporaryDirectory[str]:
     Raises:
         OSError: when none can be made.
     """
-    place = os.environ.get("XDG_RUNTIME_DIR", "")
-    usual = place if place and os.access(place, os.W_OK) else None
-    return tempfile.TemporaryDirectory(prefix="kvedge-spice-", dir=usual)
+    return tempfile.TemporaryDirectory(
+        prefix="kvedge-spice-", dir=_find_own_place(os.environ.get("XDG_RUNTIME_DIR", ""))
+    )
+
+
+def _find_own_place(path: str) -> str | None:
+    """The directory if it is this user's alone: whoever else may write in it could put a socket in place of ours, as
+    where root has kept the variable of the user that it was before.
+    """
+    try:
+        facts = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    is_ours = os.path.isabs(path) and facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return path if is_ours and os.access(path, os.W_OK) else None
 
 
 async def check_screen(client: StreamClient, vmi: str) -> None:

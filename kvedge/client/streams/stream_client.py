@@ -79,12 +79,13 @@ class StreamClient:
         path = subresource_path(self._session.namespace, resource, name, call)
         url = self._connection.host + path + (f"?{urlencode(query)}" if query else "")
         try:
+            # Made for each stream: a port-forward lives longer than many a token.
+            headers = await self._make_headers()
             async with _limit_time(_CONNECT_SECONDS):
                 return await self._http.ws_connect(
                     url,
                     protocols=(_PROTOCOL,),
-                    # Asked for each stream: a port-forward lives longer than many a token.
-                    headers=self._headers(),
+                    headers=headers,
                     heartbeat=heartbeat,
                     timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_SECONDS),
                     ssl=self._tls,
@@ -103,19 +104,21 @@ class StreamClient:
             return NotFoundError(add_nearest_hint(self._session, refused.message, resource, name))
         return RefusedError(refused.message)
 
-    def _headers(self) -> dict[str, str]:
-        authorization = self._connection.authorization()
+    async def _make_headers(self) -> dict[str, str]:
+        # A kubeconfig's program may take its time, and ask its user.
+        authorization = await asyncio.to_thread(self._connection.authorization)
         return {"Authorization": authorization} if authorization else {}
 
     async def _read_refusal(self, url: str) -> str:
         """A handshake's refusal has no readable body: the same path without the upgrade says why."""
         assert self._http is not None
         try:
+            headers = await self._make_headers()
             async with (
                 _limit_time(_CONNECT_SECONDS),
                 self._http.get(
                     url,
-                    headers=self._headers(),
+                    headers=headers,
                     ssl=self._tls,
                     server_hostname=self._server_name,
                     proxy=self._proxy,

@@ -7,6 +7,10 @@ guest goes on, so that it does not matter which of the two is first.
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+from kvedge.runtime.durable_files import sync
+from kvedge.storage.sparse_file import write_all
 
 
 def keep_variables(path: str, variables: bytes) -> bool:
@@ -21,24 +25,10 @@ def keep_variables(path: str, variables: bytes) -> bool:
             raise OSError(f"{path} has {os.fstat(opened).st_size} bytes, and {len(variables)} are to be in it")
         is_other = os.pread(opened, len(variables), 0) != variables
         if is_other:
-            _write_all(opened, variables)
+            write_all(opened, 0, variables)
         # What QEMU has written may not have reached the storage either.
         os.fsync(opened)
     finally:
         os.close(opened)
-    _sync_directory(os.path.dirname(path))
+    sync(Path(path).parent)
     return is_other
-
-
-def _write_all(opened: int, content: bytes) -> None:
-    at = 0
-    while at < len(content):
-        at += os.pwrite(opened, content[at:], at)
-
-
-def _sync_directory(path: str) -> None:
-    opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

@@ -115,6 +115,12 @@ def test_the_launcher_has_help_of_its_own() -> None:
         pytest.param(["vnc", "web"], Exit.HOST, "install a VNC viewer", id="no viewer"),
         pytest.param(["spice", "web"], Exit.HOST, "apt install virt-viewer", id="no SPICE viewer"),
         pytest.param(["spice", "web", "--viewer", "/none"], Exit.HOST, "/none is not there", id="no such viewer"),
+        pytest.param(
+            ["rdp", "web", "--user", "ann", "--proxy-only"], Exit.USAGE, "leave it out", id="an RDP user for nobody"
+        ),
+        pytest.param(
+            ["rdp", "web", "--user", "ann", "--viewer", "true"], Exit.USAGE, "FreeRDP alone", id="a user to no FreeRDP"
+        ),
         pytest.param(["rdp", "web"], Exit.HOST, "install FreeRDP", id="no RDP viewer"),
         pytest.param(["rdp", "web", "--viewer", "/none"], Exit.HOST, "/none is not there", id="no such RDP viewer"),
         pytest.param(["vnc", "web", "--vnc-path", "/none"], Exit.HOST, "/none is not there", id="a viewer that is not"),
