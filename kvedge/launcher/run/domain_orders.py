@@ -15,6 +15,7 @@ from kvedge.launcher.agent.agent_orders import REBOOT_SECONDS, SHUTDOWN_SECONDS
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.copies.copy_plan import WantedCopy
 from kvedge.launcher.launcher_errors import DomainMissing, LauncherError, Unanswered, WrongState
+from kvedge.launcher.libvirt.domain_facts import Life
 from kvedge.launcher.run.domain_plan import ShutdownStep, plan_shutdown
 from kvedge.launcher.run.domain_view import DomainView
 from kvedge.launcher.run.memory_dumps import MemoryDumps
@@ -129,9 +130,10 @@ class DomainOrders:
         try:
             self._session.shut_down(agent=False)
         except (DomainMissing, WrongState):
-            # The agent had heard it: the guest was off before the agent's answer could arrive.
+            # The agent had heard it: the guest was off before the agent's answer could arrive. libvirt refuses orders a
+            # moment before it shows the guest as off.
             facts = self._session.facts()
-            if facts is not None and facts.is_active:
+            if facts is not None and facts.is_active and facts.life is not Life.SHUTTING_DOWN:
                 raise
 
     def migrate(self, request: MigrateRequest) -> DomainStatus:

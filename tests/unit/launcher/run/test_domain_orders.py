@@ -121,22 +121,31 @@ def test_a_dump_that_was_begun_is_not_begun_again(run: DomainRun, domain: SlowDo
 class OffAtOnce(SlowDomain):
     """A guest whose agent obeys at once: libvirt's answer to the agent's order is that the domain is off."""
 
-    def __init__(self, *, off: bool) -> None:
+    def __init__(self, life: Life) -> None:
         super().__init__()
-        self.off = off
+        self.after = life
 
     def shut_down(self, *, agent: bool) -> None:
-        if self.off:
-            self.life, self.why = Life.SHUTOFF, Why.SHUTDOWN
+        self.life, self.why = self.after, Why.SHUTDOWN
         raise WrongState("shutting down: domain is not running")
 
 
-@pytest.mark.parametrize("domain", [OffAtOnce(off=True)])
-def test_a_guest_that_was_off_before_its_agent_answered_has_shut_down(run: DomainRun, domain: OffAtOnce) -> None:
-    assert run.orders.shut_down().state == m.DOMAIN_STATE_SHUTOFF
+@pytest.mark.parametrize(
+    ("domain", "state"),
+    [
+        pytest.param(OffAtOnce(Life.SHUTOFF), m.DOMAIN_STATE_SHUTOFF, id="off"),
+        pytest.param(
+            OffAtOnce(Life.SHUTTING_DOWN), m.DOMAIN_STATE_SHUTTING_DOWN, id="a moment before libvirt shows it"
+        ),
+    ],
+)
+def test_a_guest_that_was_off_before_its_agent_answered_has_shut_down(
+    run: DomainRun, domain: OffAtOnce, state: int
+) -> None:
+    assert run.orders.shut_down().state == state
 
 
-@pytest.mark.parametrize("domain", [OffAtOnce(off=False)])
+@pytest.mark.parametrize("domain", [OffAtOnce(Life.RUNNING)])
 def test_a_guest_that_refuses_its_power_button_has_not(run: DomainRun, domain: OffAtOnce) -> None:
     with pytest.raises(WrongState, match="not running"):
         run.orders.shut_down()
