@@ -563,7 +563,11 @@ def test_a_desktop_is_shown_by_a_viewer_that_may_connect_again_and_ends_with_it(
     plain = tmp_path / "a-viewer"
     plain.write_text('#!/bin/sh\necho "$@"\n')
     plain.chmod(0o755)
-    assert re.fullmatch(r"127\.0\.0\.1:\d+\n", cli.run(*wanted, "--viewer", str(plain)))
+    shown = cli.run("rdp", "clitest", "--guest-port", str(guest_port), "--viewer", str(plain))
+    assert re.fullmatch(r"127\.0\.0\.1:\d+\n", shown)
+    done = cli.try_run(*wanted, "--viewer", str(plain))
+    assert done.returncode == Exit.USAGE
+    assert done.stderr.startswith("error: --user is told to FreeRDP alone: ")
 
 
 def test_a_desktop_behind_a_port_is_there_until_somebody_ends_it(

@@ -99,6 +99,10 @@ class Scene:
         requests = self.node.pod().spec.containers[0].resources.requests
         return str(requests["cpu"]), parse_bytes(requests["memory"]) // _MIB
 
+    def events(self) -> set[str]:
+        """The reasons of all events, which are sent by a thread of their own."""
+        return {event.reason for event in self.client.list(Event, self.namespace)}
+
     def room(self) -> PodRoom:
         return self.node.vmi().status.pod_room or PodRoom()
 
@@ -157,8 +161,7 @@ def test_a_quota_without_room_is_told_and_asked_again(scene: Scene) -> None:
     scene.edit(1, "3Gi")
     wait_until(lambda: scene.room().reason == "QuotaExceeded", "the refusal is told")
     assert "exceeded quota: small" in scene.room().message
-    events = scene.client.list(Event, scene.namespace)
-    assert "FailedResize" in {event.reason for event in events}
+    wait_until(lambda: "FailedResize" in scene.events(), "the event is there")
     assert (scene.asked(), scene.room().memory) == (before, "1Gi")
     scene.client.request("DELETE", f"{path}/small")
     wait_until(lambda: scene.asked()[1] > 3072, "it is asked again", 90)

@@ -90,7 +90,7 @@ class SerialLog:
         assert b"WRONG" not in text, text[-1000:]
         # The guest's start may have written the beginning of a line.
         found = [int(number) for number in _COUNT.findall(text)]
-        assert not found or found == list(range(found[0], found[-1] + 1)), found
+        assert not found or found == list(range(found[0], found[-1] + 1)), (found, text[-4000:])
         return found
 
     def close(self) -> None:
