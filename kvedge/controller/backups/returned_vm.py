@@ -14,6 +14,7 @@ from kvedge.controller.backups.live_return import start_at_once
 from kvedge.controller.backups.tpm_twins import origin_of
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.disks.claim_places import STATE_VOLUME
+from kvedge.resources.disks.portable_vm import without_history
 from kvedge.resources.disks.snapshot_names import COMES_BACK, RETURNED_BY, restored_name
 from kvedge.resources.disks.state_claims import STATE_CLAIM, STATE_LABEL, TPM_ORIGIN
 from kvedge.resources.meta import ObjectMeta, owner_reference
@@ -29,8 +30,6 @@ _STORAGE: Final = "storage"
 _MIB: Final = 1 << 20
 # What a file system takes of a claim, at the most.
 _OVERHEAD: Final = 1.06
-# Of the annotations of the VM: those of its own history are not those of the new one.
-_OWN_HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/", RETURNED_BY, STATE_CLAIM, TPM_ORIGIN)
 _MOST_VOLUMES: Final = 256
 
 
@@ -112,9 +111,6 @@ def make_vm(
         spec["runStrategy"] = "Halted"
     was = source.get("metadata")
     was = was if isinstance(was, dict) else {}
-    annotations = {
-        key: value for key, value in (was.get("annotations") or {}).items() if not key.startswith(_OWN_HISTORY)
-    }
     if restore.spec.isolated:
         name, owner = _target(restore), owner_reference(restore)
         return VirtualMachine(
@@ -131,7 +127,7 @@ def make_vm(
         "namespace": restore.metadata.namespace,
         "labels": dict(was.get("labels") or {}),
         "annotations": {
-            **annotations,
+            **without_history(was.get("annotations") or {}),
             **_mark_state(volumes),
             **_mark_origin(content, volumes),
             RETURNED_BY: restore.metadata.uid,

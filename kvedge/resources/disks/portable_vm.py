@@ -1,6 +1,7 @@
 """What of a VM is of its place and its history alone, and does not go along into a file, a twin or another cluster.
 
-Called by exports, restores, clones and the command line. Pure; documents of before are not touched.
+Called by exports, restores of snapshots and of backups, clones and the command line. Pure; what it is given is not
+touched.
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ from kvedge.resources.values.saved_memory import RESUME_MEMORY
 
 # Annotations that another API server would take for its own work, or that are copies of the object.
 _HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/")
-# Beyond those: of controllers that keep books of their own, and what no user may write.
+# Beyond those: what belongs to this very VM, in its own cluster too.
+_OF_THIS_VM: Final = (*_HISTORY, RESUME_MEMORY, STATE_CLAIM, TPM_ORIGIN)
+# Beyond those, for another cluster: of controllers that keep books of their own, and what no user may write.
 _BOOKS: Final = ("kubemacpool.io/", "kubevirt.io/latest-observed", "kubevirt.io/storage-observed")
-_FOREIGN: Final = (*_HISTORY, *_BOOKS, KEPT_TYPES, RESUME_MEMORY, STATE_CLAIM, TPM_ORIGIN)
+_FOREIGN: Final = (*_OF_THIS_VM, *_BOOKS, KEPT_TYPES)
 _MEMORY_DUMP: Final = "memoryDump"
 
 
 def without_history(annotations: Mapping[str, str]) -> dict[str, str]:
     """The annotations of a VM that another one of its cluster may have, too."""
-    foreign = (*_HISTORY, RESUME_MEMORY, STATE_CLAIM, TPM_ORIGIN)
-    return {key: value for key, value in annotations.items() if not key.startswith(foreign)}
+    return {key: value for key, value in annotations.items() if not key.startswith(_OF_THIS_VM)}
 
 
 def without_place(annotations: Mapping[str, str]) -> dict[str, str]:

@@ -14,10 +14,12 @@ from kvedge.controller.backups.restore_loop import RestoreLoop
 from kvedge.controller.backups.tpm_twins import find_twin
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.disks.claim_places import STATE_VOLUME as STATE
+from kvedge.resources.disks.snapshot_names import RETURNED_BY
 from kvedge.resources.disks.state_claims import STATE_CLAIM, TPM_ORIGIN
 from kvedge.resources.types.protection.backup_job import BackupOutcome, BackupRecord
 from kvedge.resources.types.protection.backups import BackupRestore
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.values.saved_memory import RESUME_MEMORY
 from tests.support.builders import CONFIG
 from tests.unit.controller.backups.backup_world import World, a_record, the_vm
 
@@ -75,6 +77,21 @@ def test_the_state_of_a_tpm_comes_back_with_the_vm() -> None:
     assert world.claims[claim].metadata.labels == {"persistent-state-for": "web"}
     assert claim.endswith(STATE)
     assert world.told[-1].reason == "BackupRestored"
+
+
+def test_a_vm_does_not_go_on_from_memory_that_it_was_to_resume_when_it_was_backed_up() -> None:
+    world = restore()
+    world.settle("restore")
+    record = a_record()
+    noted = {RESUME_MEMORY: "memory 0123456789abcdef", "site": "north"}
+    record.content["source"]["virtualMachine"]["metadata"]["annotations"] = noted
+    world.record = record
+    world.settle("restore")
+    world.record = None
+    world.end("restore", BackupOutcome())
+    world.settle("restore")
+    assert world.vm is not None
+    assert set(world.vm.metadata.annotations) == {"site", RETURNED_BY}
 
 
 def test_no_twin_of_a_tpm_is_made_beside_the_vm_that_has_it() -> None:
