@@ -20,7 +20,7 @@ from kvedge.controller.backups.backup_sources import (
     wake_owners,
 )
 from kvedge.controller.backups.restore_plan import RestoreView, plan_restore
-from kvedge.controller.backups.tpm_twins import find_twin, target_of
+from kvedge.controller.backups.tpm_twins import find_twin
 from kvedge.controller.late_work import LateWork
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
@@ -46,7 +46,7 @@ class RestoreLoop:
         self._restores = sources.restores
         self._writes = sources.writes()
         self._refusals: dict[str, str] = {}
-        self._restores.add_index(_BY_TARGET, lambda item: (f"{item.metadata.namespace}/{target_of(item)}",))
+        self._restores.add_index(_BY_TARGET, lambda item: (f"{item.metadata.namespace}/{item.target}",))
         self.loop = ReconcileLoop("backup-restores", self.reconcile)
         self._restores.on_change(self._on_restore)
         wake_owners(sources.workers, self.loop, BackupRestore.KIND.kind)
@@ -78,7 +78,7 @@ class RestoreLoop:
         return RestoreView(
             restore=restore,
             repository=sources.repositories.get(meta.namespace, restore.spec.repository_name),
-            vm=sources.vms.get(meta.namespace, target) if (target := target_of(restore)) else None,
+            vm=sources.vms.get(meta.namespace, target) if (target := restore.target) else None,
             claims={name: claim for name in names if (claim := sources.claims.get(meta.namespace, name))},
             reader=reader,
             worker=worker,

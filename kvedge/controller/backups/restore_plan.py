@@ -24,7 +24,7 @@ from kvedge.controller.backups.live_return import (
     release_restore,
 )
 from kvedge.controller.backups.returned_vm import make_claim, make_vm, plan_volumes
-from kvedge.controller.backups.tpm_twins import holds_tpm, target_of
+from kvedge.controller.backups.tpm_twins import holds_tpm
 from kvedge.controller.backups.worker_pods import (
     MOST_ATTEMPTS,
     count_seconds_to_wait,
@@ -96,13 +96,13 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
     if restore.is_final:
         return SnapshotPlan((*_clean_up(view), *release_restore(restore)))
     if restore.spec.live and _is_bereft(view):
-        return _fail(view, now, f"VM {target_of(restore)} was deleted, and its disks go with it")
+        return _fail(view, now, f"VM {restore.target} was deleted, and its disks go with it")
     if (
         view.vm is not None
         and not restore.runs
         and view.vm.metadata.annotations.get(RETURNED_BY) != restore.metadata.uid
     ):
-        return _fail(view, now, f"VM {target_of(restore)} exists: delete it, or set spec.targetName to another name")
+        return _fail(view, now, f"VM {restore.target} exists: delete it, or set spec.targetName to another name")
     if restore.spec.live and restore.runs and is_done(restore, view.worker):
         return _end_live(view, now)
     if view.refusal:
@@ -249,7 +249,7 @@ def _end_live(view: RestoreView, now: datetime) -> SnapshotPlan:
 
 
 def _tell_end(view: RestoreView, now: datetime) -> SnapshotPlan:
-    text = f"VM {target_of(view.restore)} has the disks of backup {view.restore.status.backup_id}"
+    text = f"VM {view.restore.target} has the disks of backup {view.restore.status.backup_id}"
     return SnapshotPlan(tuple(_succeed(view, now)), (Told("Normal", "BackupRestored", text),))
 
 

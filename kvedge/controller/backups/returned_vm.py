@@ -74,11 +74,13 @@ def make_claim(
     if not is_block and size < needed:
         size = needed
     wanted = restore.spec.storage_class_name
+    # The state of a VM that is not made says whose it was.
+    guest = restore.target or restore.spec.vm_name
     return PersistentVolumeClaim(
         metadata=ObjectMeta(
             name=volume.claim_name,
             namespace=restore.metadata.namespace,
-            labels={STATE_LABEL: as_label_value(_target(restore))} if volume.volume_name == STATE_VOLUME else {},
+            labels={STATE_LABEL: as_label_value(guest)} if volume.volume_name == STATE_VOLUME else {},
             annotations={RETURNED_BY: restore.metadata.uid, **({COMES_BACK: "true"} if restore.spec.live else {})},
             owner_references=[owner_reference(restore)],
         ),
@@ -112,7 +114,7 @@ def make_vm(
     was = source.get("metadata")
     was = was if isinstance(was, dict) else {}
     if restore.spec.isolated:
-        name, owner = _target(restore), owner_reference(restore)
+        name, owner = restore.target, owner_reference(restore)
         return VirtualMachine(
             metadata=ObjectMeta(
                 name=name,
@@ -123,7 +125,7 @@ def make_vm(
             spec=decode(VirtualMachine, {"spec": isolate(spec, {each.claim_name for each in volumes})}).spec,
         )
     metadata = {
-        "name": _target(restore),
+        "name": restore.target,
         "namespace": restore.metadata.namespace,
         "labels": dict(was.get("labels") or {}),
         "annotations": {
@@ -134,11 +136,6 @@ def make_vm(
         },
     }
     return decode(VirtualMachine, {"metadata": metadata, "spec": spec})
-
-
-def _target(restore: BackupRestore) -> str:
-    """The name of the VM that is made."""
-    return restore.spec.target_name or restore.spec.vm_name
 
 
 def _mark_state(volumes: Sequence[RestoredVolume]) -> dict[str, str]:

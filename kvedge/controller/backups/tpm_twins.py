@@ -18,13 +18,6 @@ from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotCo
 from kvedge.resources.types.vm import VirtualMachine
 
 
-def target_of(restore: BackupRestore) -> str:
-    """The VM that a restore makes; empty where disks come back alone."""
-    if restore.spec.volumes:
-        return ""
-    return restore.spec.target_name or restore.spec.vm_name
-
-
 def find_twin(
     restore: BackupRestore, content: JsonObject, restores: Iterable[BackupRestore], vms: Iterable[VirtualMachine]
 ) -> str:
@@ -36,14 +29,14 @@ def find_twin(
     origin = _read_origin(content)
     if not origin:
         return ""
-    own = (restore.metadata.namespace, target_of(restore))
+    own = (restore.metadata.namespace, restore.target)
     is_home = own == (restore.spec.vm_namespace or restore.metadata.namespace, restore.spec.vm_name)
     for vm in vms:
         name = (vm.metadata.namespace, vm.metadata.name)
         if name != own and _has_tpm(vm) and (vm.metadata.annotations.get(TPM_ORIGIN) or vm.metadata.uid) == origin:
             return "/".join(name)
     for each in restores:
-        made = (each.metadata.namespace, target_of(each))
+        made = (each.metadata.namespace, each.target)
         if each.metadata.uid == restore.metadata.uid or made == own or (is_home and made[0] != own[0]):
             continue
         if _brings_state(each) and _read_origin(each.status.content or {}) == origin:
@@ -53,7 +46,7 @@ def find_twin(
 
 def _brings_state(restore: BackupRestore) -> bool:
     """Whether it is under way and has the state of TPM and firmware for a VM that stays."""
-    if restore.is_final or restore.spec.isolated or not target_of(restore):
+    if restore.is_final or restore.spec.isolated or not restore.target:
         return False
     return any(volume.volume_name == STATE_VOLUME for volume in restore.status.volumes)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from kvedge.controller.backups.tpm_twins import target_of
 from kvedge.controller.confinement import make_container_context, make_pod_context
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.node_affinity import near
@@ -111,7 +110,7 @@ def worker_pod(
 
 def _near_guest(owner: BackupRun | BackupRestore | BackupTask) -> JsonObject | None:
     """Rather where the guest is: it has the disks by a socket, which is of one node."""
-    guest = target_of(owner) if isinstance(owner, BackupRestore) else ""
+    guest = owner.target if isinstance(owner, BackupRestore) else ""
     return near(None, VMI_ID, [as_label_value(guest)] if guest else [])
 
 

@@ -152,6 +152,11 @@ class BackupRestore(KubeStruct, kw_only=True):
     status: BackupRestoreStatus = field(default_factory=BackupRestoreStatus)
 
     @property
+    def target(self) -> str:
+        """The name of the VM that it makes; empty where disks come back alone."""
+        return "" if self.spec.volumes else self.spec.target_name or self.spec.vm_name
+
+    @property
     def runs(self) -> bool:
         """Whether its VM runs from its backup."""
         return self.status.phase == "Running"

@@ -9,7 +9,6 @@ from typing import Any
 
 from kvedge.controller.backups.restore_plan import RestoreView, plan_restore
 from kvedge.controller.backups.run_plan import RunView, plan_run
-from kvedge.controller.backups.tpm_twins import target_of
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotPlan, Told
 from kvedge.resources.codec import JsonObject, decode, decode_json, encode, encode_json
 from kvedge.resources.types.core import Pod
@@ -128,7 +127,7 @@ class World:
 
     def look_at_restore(self) -> SnapshotPlan:
         assert self.restore is not None
-        vm = self.vm if self.vm is not None and self.vm.metadata.name == target_of(self.restore) else None
+        vm = self.vm if self.vm is not None and self.vm.metadata.name == self.restore.target else None
         names = {each.claim_name for each in self.restore.status.volumes}
         view = RestoreView(
             self.restore, self.repository, vm, {name: self.claims[name] for name in names if name in self.claims},
