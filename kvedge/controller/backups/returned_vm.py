@@ -11,12 +11,11 @@ from typing import Final
 
 from kvedge.controller.backups.isolated_vm import isolate
 from kvedge.controller.backups.live_return import start_at_once
-from kvedge.controller.backups.tpm_twins import origin_of
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.portable_vm import without_history
 from kvedge.resources.disks.snapshot_names import COMES_BACK, RETURNED_BY, restored_name
-from kvedge.resources.disks.state_claims import STATE_CLAIM, STATE_LABEL, TPM_ORIGIN
+from kvedge.resources.disks.state_claims import STATE_CLAIM, STATE_LABEL, mark_origin
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.protection.backup_job import BackupRecord
 from kvedge.resources.types.protection.backups import BackupRestore, RestoredVolume
@@ -113,13 +112,14 @@ def make_vm(
         spec["runStrategy"] = "Halted"
     was = source.get("metadata")
     was = was if isinstance(was, dict) else {}
+    state = _mark_state(volumes)
     if restore.spec.isolated:
         name, owner = restore.target, owner_reference(restore)
         return VirtualMachine(
             metadata=ObjectMeta(
                 name=name,
                 namespace=restore.metadata.namespace,
-                annotations={**_mark_state(volumes), RETURNED_BY: restore.metadata.uid},
+                annotations={**state, RETURNED_BY: restore.metadata.uid},
                 owner_references=[owner],
             ),
             spec=decode(VirtualMachine, {"spec": isolate(spec, {each.claim_name for each in volumes})}).spec,
@@ -130,8 +130,8 @@ def make_vm(
         "labels": dict(was.get("labels") or {}),
         "annotations": {
             **without_history(was.get("annotations") or {}),
-            **_mark_state(volumes),
-            **_mark_origin(content, volumes),
+            **state,
+            **(mark_origin(was) if state else {}),
             RETURNED_BY: restore.metadata.uid,
         },
     }
@@ -142,12 +142,6 @@ def _mark_state(volumes: Sequence[RestoredVolume]) -> dict[str, str]:
     """Where the VM finds the state of its TPM and UEFI firmware, if that comes back, too."""
     found = next((each for each in volumes if each.volume_name == STATE_VOLUME), None)
     return {} if found is None else {STATE_CLAIM: found.claim_name}
-
-
-def _mark_origin(content: VirtualMachineSnapshotContentSpec, volumes: Sequence[RestoredVolume]) -> dict[str, str]:
-    """Whose TPM the VM has, for restores to come: this one may be gone by then."""
-    is_back = any(each.volume_name == STATE_VOLUME for each in volumes)
-    return {TPM_ORIGIN: origin} if is_back and (origin := origin_of(content)) else {}
 
 
 def _exchange_claims(spec: JsonObject, volumes: Sequence[RestoredVolume]) -> None:

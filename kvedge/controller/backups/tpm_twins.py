@@ -8,11 +8,10 @@ not seen from here.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.disks.claim_places import STATE_VOLUME
-from kvedge.resources.disks.state_claims import TPM_ORIGIN, keeps_tpm
+from kvedge.resources.disks.state_claims import keeps_tpm, origin_of
 from kvedge.resources.types.protection.backups import BackupRestore
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContentSpec
 from kvedge.resources.types.vm import VirtualMachine
@@ -33,7 +32,7 @@ def find_twin(
     is_home = own == (restore.spec.vm_namespace or restore.metadata.namespace, restore.spec.vm_name)
     for vm in vms:
         name = (vm.metadata.namespace, vm.metadata.name)
-        if name != own and _has_tpm(vm) and (vm.metadata.annotations.get(TPM_ORIGIN) or vm.metadata.uid) == origin:
+        if name != own and _has_tpm(vm) and origin_of(encode(vm.metadata)) == origin:
             return "/".join(name)
     for each in restores:
         made = (each.metadata.namespace, each.target)
@@ -51,23 +50,12 @@ def _brings_state(restore: BackupRestore) -> bool:
     return any(volume.volume_name == STATE_VOLUME for volume in restore.status.volumes)
 
 
-def origin_of(content: VirtualMachineSnapshotContentSpec) -> str:
-    """The UID of the VM that had the TPM of a backup first; empty where the backup does not say."""
-    return _read_uid(content.source.virtual_machine)
-
-
 def _read_origin(content: JsonObject) -> str:
-    source = content.get("source")
-    return _read_uid(source.get("virtualMachine") if isinstance(source, dict) else None)
-
-
-def _read_uid(document: Any) -> str:
-    metadata = document.get("metadata") if isinstance(document, dict) else None
-    if not isinstance(metadata, dict):
-        return ""
-    annotations = metadata.get("annotations")
-    named = annotations.get(TPM_ORIGIN) if isinstance(annotations, dict) else None
-    return str(named or metadata.get("uid") or "")
+    """Whose TPM a backup has, by its record, which came from outside the cluster."""
+    found: object = content
+    for name in ("source", "virtualMachine", "metadata"):
+        found = found.get(name) if isinstance(found, dict) else None
+    return origin_of(found) if isinstance(found, dict) else ""
 
 
 def holds_tpm(content: VirtualMachineSnapshotContentSpec) -> bool:
@@ -76,11 +64,11 @@ def holds_tpm(content: VirtualMachineSnapshotContentSpec) -> bool:
     Raises:
         DecodeError: when its VM is none.
     """
-    if all(each.volume_name != STATE_VOLUME or not each.volume_snapshot_name for each in content.volume_backups):
-        return False
-    return _has_tpm(decode(VirtualMachine, {"metadata": {}, "spec": {}, **(content.source.virtual_machine or {})}))
+    has_state = any(each.volume_name == STATE_VOLUME and each.volume_snapshot_name for each in content.volume_backups)
+    document = {"metadata": {}, "spec": {}, **(content.source.virtual_machine or {})}
+    return has_state and _has_tpm(decode(VirtualMachine, document))
 
 
-def _has_tpm(vm: VirtualMachine | None) -> bool:
-    template = None if vm is None else vm.spec.template
+def _has_tpm(vm: VirtualMachine) -> bool:
+    template = vm.spec.template
     return template is not None and keeps_tpm(template.spec)

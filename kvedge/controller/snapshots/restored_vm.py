@@ -29,7 +29,7 @@ from kvedge.resources.disks.snapshot_names import (
     restore_mark,
     restored_name,
 )
-from kvedge.resources.disks.state_claims import STATE_CLAIM, STATE_LABEL, TPM_ORIGIN, state_claim_name, state_claim_of
+from kvedge.resources.disks.state_claims import STATE_CLAIM, STATE_LABEL, mark_origin, state_claim_name, state_claim_of
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.names import KEPT_TYPES
@@ -183,14 +183,16 @@ def make_vm(
     was = source.get("metadata") or {}
     mark = mark_of(restore)
     annotations = without_history(was.get("annotations") or {})
+    state = _mark_state(volumes)
     metadata = {
         "name": restore.spec.target.name,
         "namespace": restore.metadata.namespace,
         "labels": dict(was.get("labels") or {}),
         "annotations": {
             **annotations,
-            **_mark_state(volumes),
-            **_mark_origin(was, volumes),
+            **state,
+            # For restores of backups: they ask whose TPM a VM has.
+            **(mark_origin(was) if state else {}),
             LAST_RESTORE: UNPATCHED + mark if restore.spec.patches else mark,
         },
     }
@@ -241,12 +243,6 @@ def _mark_state(volumes: Sequence[VolumeRestore]) -> dict[str, str]:
     """Where the VM's next start finds the state of its TPM and UEFI firmware; nothing where none is restored."""
     found = next((each for each in volumes if each.volume_name == STATE_VOLUME), None)
     return {} if found is None else {STATE_CLAIM: found.persistent_volume_claim}
-
-
-def _mark_origin(was: JsonObject, volumes: Sequence[VolumeRestore]) -> dict[str, str]:
-    """Whose TPM a VM that is made has, for restores of backups: its UID is a new one; `was` is the old metadata."""
-    origin = (was.get("annotations") or {}).get(TPM_ORIGIN) or was.get("uid")
-    return {TPM_ORIGIN: str(origin)} if origin and _mark_state(volumes) else {}
 
 
 def disks_of(vm: VirtualMachine | None) -> set[str]:

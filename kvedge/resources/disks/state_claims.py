@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.meta import ObjectMeta, OwnerReference, owner_reference
 from kvedge.resources.types.storage import (
@@ -55,6 +56,23 @@ def keeps_tpm(spec: VirtualMachineInstanceSpec) -> bool:
 def keeps_state(spec: VirtualMachineInstanceSpec) -> bool:
     """Whether the VM has such a claim at all."""
     return keeps_firmware(spec) or keeps_tpm(spec)
+
+
+def origin_of(metadata: JsonObject) -> str:
+    """The UID of the VM that had the TPM of a VM first, by the metadata of the latter; empty where they do not say.
+
+    >>> origin_of({"uid": "u-2", "annotations": {TPM_ORIGIN: "u-1"}})
+    'u-1'
+    """
+    annotations = metadata.get("annotations")
+    named = annotations.get(TPM_ORIGIN) if isinstance(annotations, dict) else None
+    return str(named or metadata.get("uid") or "")
+
+
+def mark_origin(metadata: JsonObject) -> dict[str, str]:
+    """The annotation of a VM that is made with the TPM of another one, whose metadata these are: the UID is new."""
+    origin = origin_of(metadata)
+    return {TPM_ORIGIN: origin} if origin else {}
 
 
 def state_claim_name(vm: str) -> str:
