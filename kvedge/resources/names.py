@@ -57,6 +57,8 @@ PCI_TOPOLOGY: Final = "kubevirt.io/pci-topology-version"
 # Of a VM's template, written when the VM is made: its guests start with room for CPUs and memory that come while they
 # run. A VM without it has the machine that it had before there was room. kvedge's own.
 GROWTH_ROOM: Final = "kvedge.io/growth-room"
+# Of a VM's template, written by admission: what machine its guests have. It stays the same with the VM's copies.
+MACHINE_MARKS: Final = (PCI_TOPOLOGY, GROWTH_ROOM)
 # Of the KubeVirt object, whose API copies it to VMIs: an isolated emulator has two CPUs where its Pod would have an odd
 # number of them. Kubelets with `full-pcpus-only` give whole cores alone.
 EVEN_PARITY: Final = "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity"

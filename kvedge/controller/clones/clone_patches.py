@@ -12,13 +12,12 @@ from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.portable_vm import without_history
-from kvedge.resources.names import GROWTH_ROOM, PCI_TOPOLOGY
+from kvedge.resources.names import MACHINE_MARKS
 from kvedge.resources.types.protection.clones import CloneTemplateFilters, VirtualMachineCloneSpec
 from kvedge.resources.values.key_patterns import KeyFilter
 
 # A key has 317 characters at most, and each is held against each filter.
 _MOST_KEYS: Final = 1000
-_OF_THE_MACHINE: Final = frozenset({PCI_TOPOLOGY, GROWTH_ROOM})
 _TEMPLATE: Final = "/spec/template"
 _DOMAIN: Final = f"{_TEMPLATE}/spec/domain"
 
@@ -93,7 +92,7 @@ def _keep(metadata: JsonObject, name: str, path: str, filters: Sequence[str] | N
         raise TooManyKeys(f"{path.lstrip('/').replace('/', '.')}.{name} has more than {_MOST_KEYS} keys")
     wanted = KeyFilter(filters)
     # By these the guest finds its devices where the source's did; no filter is meant for them.
-    kept = {key: value for key, value in there.items() if key in _OF_THE_MACHINE or wanted.keeps(key)}
+    kept = {key: value for key, value in there.items() if key in MACHINE_MARKS or wanted.keeps(key)}
     if len(kept) < len(there):
         yield {"op": "replace", "path": f"{path}/{name}", "value": kept}
 

@@ -11,7 +11,7 @@ import copy
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.meta import ObjectMeta, owner_reference
-from kvedge.resources.names import GROWTH_ROOM, PCI_TOPOLOGY
+from kvedge.resources.names import MACHINE_MARKS
 from kvedge.resources.types.domain import Firmware, Machine
 from kvedge.resources.types.scaling.pools import (
     POOL_FINALIZER,
@@ -117,7 +117,7 @@ def _with_identity(wanted: VirtualMachineSpec, known: VirtualMachineSpec) -> Vir
 def old_annotations(known: VirtualMachineSpec) -> dict[str, str]:
     """Annotations that admission writes into a template."""
     annotations = {} if known.template is None else known.template.metadata.annotations
-    return {name: value for name, value in annotations.items() if name in (PCI_TOPOLOGY, GROWTH_ROOM)}
+    return {name: value for name, value in annotations.items() if name in MACHINE_MARKS}
 
 
 def _rename(volume: Volume, renamed: dict[str, str], naming: PoolNameGeneration, suffix: str) -> None:

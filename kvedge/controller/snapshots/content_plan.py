@@ -34,7 +34,7 @@ from kvedge.resources.disks.snapshot_names import (
 )
 from kvedge.resources.instancetypes.kept_types import annotation_of, identify, without_revision_names
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.names import GROWTH_ROOM, KEPT_TYPES, PCI_TOPOLOGY
+from kvedge.resources.names import KEPT_TYPES, MACHINE_MARKS
 from kvedge.resources.types.protection.snapshots import (
     BackedUpClaim,
     SnapshotError,
@@ -133,7 +133,7 @@ def _spec_of_run(spec: JsonObject, revision: JsonObject | None) -> JsonObject:
 def _with_machine_marks(template: JsonObject, now: JsonObject) -> JsonObject:
     """The template of the start with what was noted since of the machine that this run has."""
     noted = (now.get("metadata") or {}).get("annotations") or {}
-    marks = {name: noted[name] for name in (PCI_TOPOLOGY, GROWTH_ROOM) if name in noted}
+    marks = {name: noted[name] for name in MACHINE_MARKS if name in noted}
     if not marks:
         return template
     metadata = template.get("metadata") or {}
