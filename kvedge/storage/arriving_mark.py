@@ -1,7 +1,8 @@
 """The word beside an image in a claim that it is the unfinished copy of a disk, and no disk.
 
-Written by the launcher that awaits the disk's guest, or copies the disk of its own; read by whoever would use the
-image. What a claim holds comes from others: no link is followed.
+Written by the launcher that awaits the disk's guest, or copies the disk of its own, by the handler that makes the place
+of a copy, and by the worker of a disk's return; read by whoever would use the image. What a claim holds comes from
+others: no link is followed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 from typing import Final
 
 from kvedge.resources.disks.claim_places import IMAGE_FILE, LIVE_IMAGE
+from kvedge.runtime.linux.files import name_new
 from kvedge.storage.beneath import hold_open_beneath
 
 # It holds the UIDs of the VMI whose guest comes, and of the migration by which it does.
@@ -45,6 +47,33 @@ def _read_mark(directory: int) -> list[str]:
         return []
 
 
+def write_arriving(directory: int, text: str, mode: int, *, replace: bool = True) -> None:
+    """Write the word so that it lasts, as a whole or not at all: one that is cut short would be nobody's, and stay.
+
+    Raises:
+        FileExistsError: without `replace`, when a word is there.
+        OSError: when it cannot be made to last.
+    """
+    _drop_stage(directory)
+    with hold_open_beneath(directory, _NEW, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=mode) as made:
+        # By the file itself: the umask has cut it.
+        os.fchmod(made, mode)
+        os.write(made, text.encode())
+        os.fsync(made)
+    if replace:
+        os.rename(_NEW, ARRIVING, src_dir_fd=directory, dst_dir_fd=directory)
+    else:
+        name_new(directory, _NEW, ARRIVING)
+        _drop_stage(directory)
+    with hold_open_beneath(directory, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
+        os.fsync(opened)
+
+
+def _drop_stage(directory: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_NEW, dir_fd=directory)
+
+
 def mark_returning(directory: int) -> None:
     """Say that a disk comes back here, before it does; the word of an earlier disk gives way, as that is not there.
 
@@ -61,19 +90,8 @@ def mark_returning(directory: int) -> None:
             f"the volume holds another unfinished disk ({' '.join(found)}): remove {IMAGE_FILE}, {LIVE_IMAGE} and"
             f" {ARRIVING}, or use another volume",
         )
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(_NEW, dir_fd=directory)
-    made = os.open(_NEW, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-    try:
-        # Launchers read it as another user.
-        os.fchmod(made, 0o644)
-        os.write(made, RETURNING.encode())
-        os.fsync(made)
-    finally:
-        os.close(made)
-    # A word that is cut short would be nobody's, and stay.
-    os.rename(_NEW, ARRIVING, src_dir_fd=directory, dst_dir_fd=directory)
-    os.fsync(directory)
+    # Launchers read it as another user.
+    write_arriving(directory, RETURNING, 0o644)
 
 
 def unmark_returning(directory: int) -> None:

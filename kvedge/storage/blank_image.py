@@ -8,12 +8,11 @@ what lies in the way is removed and never opened, no link is followed, and an im
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from typing import Final
 
 from kvedge.resources.disks.claim_places import IMAGE_FILE
-from kvedge.runtime.linux.files import rename_new
+from kvedge.runtime.linux.files import name_new
 from kvedge.storage.beneath import hold_open_beneath
 
 MEBIBYTE: Final = 1 << 20
@@ -23,7 +22,6 @@ _TOLERATED_PERCENT: Final = 10
 # The group may write it: an import or an upload, which comes with the group of the claim.
 _MODE: Final = 0o660
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-_NO_HARD_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 def count_free_bytes(directory: int) -> int:
@@ -77,20 +75,11 @@ def make_image(
                 os.fchown(image, *owner)
             os.fsync(image)
         with contextlib.suppress(FileExistsError):
-            _name(directory, staged, name)
+            name_new(directory, staged, name)
     finally:
         _remove(directory, staged)
     with hold_open_beneath(directory, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
         os.fsync(opened)
-
-
-def _name(directory: int, staged: str, name: str) -> None:
-    try:
-        os.link(staged, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
-    except OSError as error:
-        if error.errno not in _NO_HARD_LINKS:
-            raise
-        rename_new(directory, staged, name)
 
 
 def _remove(directory: int, name: str) -> None:

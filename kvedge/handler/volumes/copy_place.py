@@ -19,7 +19,7 @@ from kvedge.resources.disks.hotplug_places import CLAIM_PLACE
 from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.runtime.linux.privileges import act_as
-from kvedge.storage.arriving_mark import ARRIVING, read_arriving
+from kvedge.storage.arriving_mark import ARRIVING, read_arriving, write_arriving
 from kvedge.storage.beneath import AS_ROOT, hold_open_beneath, open_beneath
 
 _MODE: Final = 0o660
@@ -41,10 +41,7 @@ def make_copy_place(claim: int, words: str) -> None:
     if not found:
         if _is_there(claim):
             raise ImageRefused(f"found {IMAGE_FILE}, which a copy would destroy")
-        with hold_open_beneath(claim, ARRIVING, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=_MODE) as mark:
-            os.write(mark, f"{words}\n".encode())
-            os.fsync(mark)
-        _sync(claim)
+        write_arriving(claim, f"{words}\n", _MODE, replace=False)
     if not _is_there(claim):
         image = open_beneath(claim, IMAGE_FILE, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode=_MODE)
         try:

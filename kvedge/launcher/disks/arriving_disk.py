@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kvedge.launcher.disks.image_locks import is_locked
 from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
 from kvedge.resources.disks.claim_places import IMAGE_FILE, claim_directory, device_path
-from kvedge.storage.arriving_mark import ARRIVING, RETURNING, SETTLED, read_arriving
+from kvedge.storage.arriving_mark import ARRIVING, RETURNING, SETTLED, read_arriving, write_arriving
 from kvedge.storage.beneath import hold_directory, hold_open_beneath, open_beneath
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def make_arriving(directory: int, plan: ClaimPlan | CopyPlace, free: int) -> Non
         used = 0 if image < 0 else _check_image(image, plan, is_ours=bool(found))
         if plan.copied > free + used:
             raise DiskFull(plan.path, f"the disk that comes has {plan.copied} bytes, and {free} are free")
-        _write_mark(directory, plan)
+        write_arriving(directory, f"{plan.run} {plan.incoming}\n", _MODE)
         if image < 0:
             image = open_beneath(directory, IMAGE_FILE, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode=_MODE)
             os.fchmod(image, _MODE)
@@ -121,16 +121,6 @@ def _is_empty(image: int, found: os.stat_result) -> bool:
     except OSError as error:
         return error.errno == errno.ENXIO
     return False
-
-
-def _write_mark(directory: int, plan: ClaimPlan | CopyPlace) -> None:
-    # Whatever lies there under this name is removed, and never opened to be written.
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(ARRIVING, dir_fd=directory)
-    with hold_open_beneath(directory, ARRIVING, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=_MODE) as mark:
-        os.write(mark, f"{plan.run} {plan.incoming}\n".encode())
-        os.fsync(mark)
-    _sync(directory)
 
 
 def check_device(device: int, plan: ClaimPlan | CopyPlace) -> None:

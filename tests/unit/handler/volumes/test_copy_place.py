@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,20 @@ def test_a_handler_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     accept(tmp_path)
     accept(tmp_path)
     assert is_a_disk(tmp_path)
+
+
+def test_a_handler_that_is_killed_while_it_writes_the_word_may_try_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_args: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            make(tmp_path)
+    make(tmp_path)
+    assert is_a_disk(tmp_path, WORDS)
 
 
 @pytest.mark.parametrize("mark", [None, "vmi-uid another-copy", "other-vmi vmsnapshot-content-a"])

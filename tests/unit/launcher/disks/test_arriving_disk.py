@@ -67,6 +67,21 @@ def test_the_next_attempt_of_the_same_vmi_finds_nothing_of_the_one_before(place:
     assert (place / ARRIVING).read_text() == "u m-2\n"
 
 
+def test_a_launcher_that_is_killed_while_it_writes_the_word_leaves_the_claim_as_it_was(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_args: object) -> int:
+        raise KeyboardInterrupt
+
+    claim_disk.claim_disk(a_plan(place), OPTIONS)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            claim_disk.claim_disk(a_plan(place, incoming="m-2"), OPTIONS)
+    claim_disk.claim_disk(a_plan(place, incoming="m-2"), OPTIONS)
+    assert (place / ARRIVING).read_text() == "u m-2\n"
+
+
 def test_an_empty_image_is_used_and_one_with_data_never(place: Path) -> None:
     with (place / "disk.img").open("wb") as image:
         image.truncate(32 * MIB)
