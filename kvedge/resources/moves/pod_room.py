@@ -21,6 +21,8 @@ DEFERRED: Final = "Deferred"
 INFEASIBLE: Final = "Infeasible"
 # How kubelet and agent begin when the whole node has not got so much; what else is infeasible is the Pod's own nature.
 NO_CAPACITY: Final = "Node didn't have enough capacity"
+# Ours, for the former: no other Pod on that node would be so large, either.
+NODE_TOO_SMALL: Final = "NodeTooSmall"
 RESIZE_FAILED: Final = "ResizeFailed"
 # The same, for so long that there is little hope.
 KEEPS_FAILING: Final = "ResizeKeepsFailing"
@@ -30,7 +32,7 @@ OVER_QUOTA: Final = "QuotaExceeded"
 REFUSED: Final = "ResizeRefused"
 NOT_SERVED: Final = "ResizeNotServed"
 # Of these nothing can be hoped for where the guest is: another Pod has to be made for it.
-_WANT_OTHER_POD: Final = frozenset({INFEASIBLE, KEEPS_FAILING, REFUSED, NOT_SERVED})
+_WANT_OTHER_POD: Final = frozenset({INFEASIBLE, NODE_TOO_SMALL, KEEPS_FAILING, REFUSED, NOT_SERVED})
 
 
 def find_room(vmi: VirtualMachineInstance) -> PodRoom | None:
@@ -67,7 +69,7 @@ def outgrows_pod(vmi: VirtualMachineInstance) -> bool:
 def outgrows_node(vmi: VirtualMachineInstance) -> bool:
     """Whether the guest is to have more than its whole node has: no other Pod there is so large, either."""
     room = find_room(vmi)
-    return outgrows_pod(vmi) and room is not None and room.reason == INFEASIBLE and NO_CAPACITY in room.message
+    return outgrows_pod(vmi) and room is not None and room.reason == NODE_TOO_SMALL
 
 
 def with_reason(

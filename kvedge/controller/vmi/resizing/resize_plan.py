@@ -27,6 +27,7 @@ from kvedge.resources.moves.pod_room import (
     DEFERRED,
     INFEASIBLE,
     KEEPS_FAILING,
+    NODE_TOO_SMALL,
     RESIZE_FAILED,
     RESIZE_IN_PROGRESS,
     RESIZE_PENDING,
@@ -45,7 +46,7 @@ from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
 _RESIZED: Final[tuple[str, ...]] = ("cpu", "memory")
 _COMPUTE: Final = "compute"
 # What the kubelet says of an order; the other reasons are the server's.
-_NODES_WORDS: Final = frozenset({DEFERRED, INFEASIBLE, RESIZE_FAILED, KEEPS_FAILING})
+_NODES_WORDS: Final = frozenset({DEFERRED, INFEASIBLE, NODE_TOO_SMALL, RESIZE_FAILED, KEEPS_FAILING})
 # What earlier versions of the CRD do not keep.
 _NEWER: Final[tuple[str, ...]] = ("limit_above", "failing_since", "for_vcpus", "for_memory")
 

@@ -14,6 +14,7 @@ from kvedge.resources.moves.pod_room import (
     INFEASIBLE,
     KEEPS_FAILING,
     NO_CAPACITY,
+    NODE_TOO_SMALL,
     RESIZE_FAILED,
     RESIZE_IN_PROGRESS,
     RESIZE_PENDING,
@@ -38,16 +39,15 @@ OTHER_POD: Final = (
 def explain_room(room: PodRoom, vmi: VirtualMachineInstance, pod: Pod, now: datetime) -> PodRoom:
     """The room with why the Pod has not got its size, and what becomes of it; nothing while it is just on its way."""
     found = condition(pod.status.conditions, RESIZE_PENDING) or condition(pod.status.conditions, RESIZE_IN_PROGRESS)
-    if found is None or found.status != "True":
-        return with_reason(room, vmi, RESIZING, "")
-    if found.type == RESIZE_IN_PROGRESS and found.reason != "Error":
+    if found is None or found.status != "True" or (found.type == RESIZE_IN_PROGRESS and found.reason != "Error"):
         return with_reason(room, vmi, RESIZING, "")
     if found.type == RESIZE_IN_PROGRESS:
         return _explain_failure(room, vmi, found.message, now)
     if found.reason == INFEASIBLE:
-        remedy = f"{_LARGER_NODE}; {OTHER_POD}" if NO_CAPACITY in found.message else OTHER_POD
-        text = f"the guest's Pod cannot be resized on its node: {found.message}; {remedy}"
-        return with_reason(room, vmi, INFEASIBLE, text)
+        text = f"the guest's Pod cannot be resized on its node: {found.message}"
+        if NO_CAPACITY in found.message:
+            return with_reason(room, vmi, NODE_TOO_SMALL, f"{text}; {_LARGER_NODE}; {OTHER_POD}")
+        return with_reason(room, vmi, INFEASIBLE, f"{text}; {OTHER_POD}")
     text = "the guest's node has no room for a larger Pod now, which is resized as soon as there is some, or the VM is"
     return with_reason(room, vmi, DEFERRED, f"{text} migrated: {found.message}")
 

@@ -271,6 +271,6 @@ def test_a_vm_that_is_to_have_more_than_the_only_node_has_is_not_asked_to_restar
     vm, vmi = a_run({**ONE, "sockets": 2})
     why = "no: Node didn't have enough capacity: memory"
     vmi.status.node_name = "n1"
-    vmi.status.pod_room = PodRoom(node="n1", vcpus=2, memory="1Gi", reason="Infeasible", message=why)
+    vmi.status.pod_room = PodRoom(node="n1", vcpus=2, memory="1Gi", reason="NodeTooSmall", message=why)
     assert outcome(vm, vmi, Hotplug(rollout=Rollout(is_live=True)))[0] == why
     assert outcome(vm, vmi, Hotplug(rollout=Rollout(is_live=True, is_alone=True)))[0] == ""

@@ -73,7 +73,9 @@ def test_what_is_in_the_pods_way_is_in_both_conditions() -> None:
     ]
 
 
-@pytest.mark.parametrize("reason", ["Infeasible", "ResizeKeepsFailing", "ResizeRefused", "ResizeNotServed"])
+@pytest.mark.parametrize(
+    "reason", ["Infeasible", "NodeTooSmall", "ResizeKeepsFailing", "ResizeRefused", "ResizeNotServed"]
+)
 def test_only_a_pod_that_can_never_grow_has_its_guest_move(reason: str) -> None:
     room = PodRoom(node="n1", vcpus=2, memory="1Gi", reason=reason)
     assert outgrows_pod(a_guest(room))

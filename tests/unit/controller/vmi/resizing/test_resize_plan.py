@@ -140,7 +140,7 @@ def test_the_guest_waits_for_its_pod_from_the_order_to_the_kubelets_word() -> No
         (pending("Infeasible"), "Infeasible", "cannot be resized on its node: OutOfmemory; the guest gets it in"),
         (
             pending("Infeasible", "Node didn't have enough capacity: cpu"),
-            "Infeasible",
+            "NodeTooSmall",
             "take the change of the VM back",
         ),
         (pending("Error", "EBUSY", "PodResizeInProgress"), "ResizeFailed", "and tries again: EBUSY"),
