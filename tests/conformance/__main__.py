@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import json
 import os
-import shutil
 import sys
 import tempfile
 from dataclasses import asdict, replace  # noqa: TID251 - of dataclasses of its tests
@@ -28,7 +27,7 @@ from tests.conformance.played_front import Played, PlayedFront, handler_pod
 from tests.conformance.played_jobs import PlayedJobs
 from tests.conformance.played_objects import asking, node_addresses, set_up
 from tests.conformance.stages import box_stage, cluster_stage, missing_for_cluster
-from tests.conformance.suite import Selection, SpecResult, Target, Teller, run_suite
+from tests.conformance.suite import Selection, SpecResult, Target, Teller, missing_tools, run_suite
 from tests.conformance.table import counts, render, unexpected
 from tests.conformance.tier_registry import tier_registry
 
@@ -42,10 +41,10 @@ def missing(place: Place) -> str:
         return f"{BINARY}, the path of KubeVirt's functional tests (built in its repository by: go test -c ./tests)"
     if not os.access(binary, os.X_OK):
         return f"{binary} is no program ({BINARY})"
-    for tool in ("docker-registry", "skopeo"):
-        if shutil.which(tool) is None:
-            return f"{tool} (apt-get install {tool})"
-    if place is Place.CLUSTER and (lacking := missing_for_cluster()):
+    lacking = missing_tools("docker-registry", "skopeo")
+    if place is Place.CLUSTER:
+        lacking += missing_for_cluster()
+    if lacking:
         return ", ".join(lacking)
     return "" if os.geteuid() == 0 else "root"
 

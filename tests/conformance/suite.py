@@ -27,6 +27,8 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m|\{\{[^{}]*\}\}")
 _SAYS_NOTHING: Final = re.compile(r"Unexpected error:|<[^>]*>:?|Timed out after|Expected|\{")
 _GOES_ON: Final = ("Timed out after", "Expected")
 _LONGEST: Final = 200
+# In which of Debian's packages a program is, where that has another name.
+_PACKAGES: Final = {"kubectl": "kubernetes-client", "qemu-img": "qemu-utils", "xz": "xz-utils"}
 # A suite's own end, when nothing else ends it.
 _HOURS: Final = 6
 
@@ -180,6 +182,11 @@ def found_tool(name: str) -> str:
     """Where a tool of a cluster's users is: among the control plane's binaries, else on the PATH; else nothing."""
     assets = Path(os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin"), name)
     return str(assets) if assets.is_file() else shutil.which(name) or ""
+
+
+def missing_tools(*names: str) -> list[str]:
+    """Those programs that this machine lacks, each with the package that brings it."""
+    return [f"{name} (apt-get install {_PACKAGES.get(name, name)})" for name in names if not found_tool(name)]
 
 
 def keep_output(directory: Path, report: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from tests.conformance.played_front import (
 )
 from tests.conformance.played_jobs import PlayedJobs
 from tests.conformance.spec_server import SpecServer
-from tests.conformance.suite import SpecResult, first_line, result_of
+from tests.conformance.suite import SpecResult, first_line, missing_tools, result_of
 from tests.conformance.table import render, unexpected
 from tests.support.certificate_files import FileAuthority
 
@@ -80,6 +80,15 @@ def test_a_spec_that_waits_for_a_part_of_kvedge_is_told_apart() -> None:
         in text
     )
     assert "take it off the list" in text
+
+
+def test_a_program_that_is_missing_is_told_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    for name in ("skopeo", "kubectl"):
+        (tmp_path / name).touch(0o755)
+    told = ["xz (apt-get install xz-utils)", "zstd (apt-get install zstd)"]
+    assert missing_tools("skopeo", "xz", "kubectl", "zstd") == told
 
 
 def test_what_was_not_selected_is_no_result() -> None:

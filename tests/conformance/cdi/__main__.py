@@ -31,12 +31,13 @@ from tests.conformance.job_image import PROGRAMS, write_job_image
 from tests.conformance.known_specs import Place, patterns
 from tests.conformance.played_front import Played, PlayedFront
 from tests.conformance.played_objects import asking
-from tests.conformance.suite import Selection, SpecResult, Teller, found_tool, run_binary
+from tests.conformance.suite import Selection, SpecResult, Teller, found_tool, missing_tools, run_binary
 from tests.conformance.table import counts, render
 from tests.support.box import Box
 
 CHECKOUT: Final = "KVEDGE_TEST_CDI"
 _BINARY: Final = "tests/tests.test"
+_NEEDED: Final = ("docker-registry", "skopeo", "kubectl", "qemu-img", "xz", "zstd")
 # No other test of this machine has these addresses. The first one is the node bridge's.
 _POD_CIDR: Final = "10.93.129.0/24"
 _NODE_BRIDGE: Final = "10.93.129.1"
@@ -53,6 +54,8 @@ def missing() -> str:
         return f"{CHECKOUT}, a checkout of CDI in which its tests are built (tests/conformance/README.md says how)"
     if not os.access(Path(checkout, _BINARY), os.X_OK):
         return f"{Path(checkout, _BINARY)} is no program ({CHECKOUT})"
+    if lacking := missing_tools(*_NEEDED):
+        return ", ".join(lacking)
     return "" if os.geteuid() == 0 else "root"
 
 
