@@ -1,8 +1,9 @@
-"""The images that CDI's tests import and upload: their own where its checkout has them, made where it has not.
+"""The images that CDI's tests import and upload: those of TinyCore and CirrOS made, in all forms; the others its own.
 
 Called by the run before its file host starts, and by hand (`python -m tests.conformance.cdi.images CHECKOUT`), which
-writes the sums of the made ones into the checkout's constants: those of CDI's repository are of TinyCore and CirrOS,
-whose files a copy of it may lack. What is made is the same each time. Needs qemu-img, xz and zstd.
+writes the sums of the made ones into the checkout's constants. They are made whether or not the checkout has files of
+their names, as a copy of CDI's repository may lack some: a real one beside made ones would have another sum. What is
+made is the same each time. Needs qemu-img, gzip, xz and zstd.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ _CIRROS_DATA: Final = 12 << 20
 _PREFIX: Final = 100000
 _FORMATS: Final = ("qcow2", "vmdk", "vdi", "vhd", "vhdx")
 _QEMU_NAMES: Final = {"vhd": "vpc"}
-_PACKERS: Final = {".gz": ["gzip", "-kn1"], ".xz": ["xz", "-k1T1"], ".zst": ["zstd", "-qk1"]}
+_PACKERS: Final = (("gzip", "-fkn1"), ("xz", "-fk1T1"), ("zstd", "-fqk1"))
 # Those that the file host has packed, as CDI's own does.
 _PACKED: Final = (ISO, "tinyCore.qcow2")
 
 
 def made_images(checkout: Path) -> Path:
-    """The directory of all images, made at the first call; of those in the checkout's `tests/images` what is there.
+    """The directory of all images, made at the first call: those of the checkout's `tests/images`, and over them ours.
 
     Raises:
         subprocess.CalledProcessError: when a program refuses.
@@ -59,9 +60,8 @@ def _make(checkout: Path, target: Path) -> None:
         _convert(iso, target / f"tinyCore.{name}", _QEMU_NAMES.get(name, name))
     _convert(raw, target / CIRROS, "qcow2")
     for name in _PACKED:
-        for ending, packer in _PACKERS.items():
-            if not (target / f"{name}{ending}").exists():
-                subprocess.run([*packer, str(target / name)], check=True)
+        for packer in _PACKERS:
+            subprocess.run([*packer, str(target / name)], check=True)
     _make_large(target, raw)
 
 
@@ -104,13 +104,13 @@ def _md5(data: bytes) -> str:
 
 def write_sums(checkout: Path) -> None:
     """Write the sums into the constants of a checkout."""
-    whole = hashlib.sha256(_content("tinyCore", _ISO_BYTES)).hexdigest()
+    whole, constants = hashlib.sha256(_content("tinyCore", _ISO_BYTES)).hexdigest(), sums()
     for file in (checkout / "tests").glob("**/*.go"):
-        text = file.read_text()
-        for name, value in sums().items():
+        found = text = file.read_text()
+        for name, value in constants.items():
             text = re.sub(rf'(\b{name}\s*=\s*)"[0-9a-f]{{32}}"', rf'\g<1>"{value}"', text)
         text = text.replace(_ISO_SHA256, whole)
-        if text != file.read_text():
+        if text != found:
             file.write_text(text)
 
 
