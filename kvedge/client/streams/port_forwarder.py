@@ -100,7 +100,8 @@ class _Way(Struct, frozen=True):
         return await self.client.open(self.target.resource, self.target.name, port_call(self.port))
 
     def tell(self, error: Exception) -> None:
-        self.failed(f"error handling connection for {self.port.local}: {error}")
+        guest = f"{self.target.kind}/{self.target.name}"
+        self.failed(f"error handling connection for port {self.port.remote} of {guest}: {error}")
 
 
 async def _listen(way: _Way) -> _Listener:

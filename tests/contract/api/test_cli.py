@@ -522,7 +522,7 @@ def test_a_port_that_the_guest_does_not_serve_is_told_and_the_next_is_tried(
         bad, good = (int(process.stdout.readline().split()[2].rpartition(":")[2]) for _ in range(2))
         with socket.create_connection(("127.0.0.1", bad), 20) as connection:
             assert connection.recv(1) == b""
-        assert "error handling connection for 0: " in process.stderr.readline()
+        assert f"error handling connection for port {nobody} of vm/clitest: " in process.stderr.readline()
         with socket.create_connection(("127.0.0.1", good), 20) as connection:
             connection.sendall(b"still there")
             assert connection.recv(64) == b"still there"
