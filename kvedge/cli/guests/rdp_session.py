@@ -21,6 +21,7 @@ from kvedge.client.streams.port_forwarder import forward_one, port_call
 from kvedge.client.streams.port_specs import ForwardedPort, Target
 from kvedge.client.streams.stream_client import StreamClient, StreamRefused
 from kvedge.client.subresources import VMI
+from kvedge.resources.values.host_ports import join_address
 
 # FreeRDP tells by smaller ones how a session ended: that its user has logged off, for one.
 _FIRST_FAILURE: Final = 128
@@ -45,22 +46,22 @@ async def _show(
         except StreamRefused as refused:
             raise await asyncio.to_thread(client.explain, refused, VMI, vmi) from refused
         await stream.close()
-        async with forward_one(client, Target(VMI, vmi), port, _tell) as place:
+        async with forward_one(client, Target(VMI, vmi), port, _tell) as (host, local):
             if command is None:
-                await _wait_for_signal(place)
+                await _wait_for_signal(local)
                 return
-            async with run_program(command(place)) as process:
+            async with run_program(command(join_address(host, local))) as process:
                 code = await process.wait()
     if code >= _FIRST_FAILURE or code < 0:
         raise Refused(f"the viewer ended with code {code}", Exit.FAILED)
 
 
-async def _wait_for_signal(place: str) -> None:
+async def _wait_for_signal(port: int) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     # A caller behind a pipe waits for this line.
-    print(json.dumps({"port": int(place.rpartition(":")[2])}, separators=(",", ":")), flush=True)
+    print(json.dumps({"port": port}, separators=(",", ":")), flush=True)
     await stopped.wait()
 
 

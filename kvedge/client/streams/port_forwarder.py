@@ -20,12 +20,15 @@ from kvedge.client.streams.stream_client import StreamClient, StreamRefused, rec
 from kvedge.client.streams.stream_join import join_socket
 from kvedge.client.subresources import get_object
 from kvedge.kube.errors import Forbidden
+from kvedge.resources.values.host_ports import join_address
 
 # Senders of datagrams never say that they are done.
 _UDP_IDLE_SECONDS: Final = 120.0
 # The most datagrams that a sender may have under way until its stream is open, and the most senders.
 _DATAGRAMS: Final = 64
 _SENDERS: Final = 256
+# An address of this computer, and the port there.
+Place = tuple[str, int]
 
 
 class Told(Struct, frozen=True):
@@ -57,15 +60,15 @@ async def forward(
     async with StreamClient(session) as client, contextlib.AsyncExitStack() as stack:
         for port in ports:
             place = await stack.enter_async_context(forward_one(client, target, port, told.failed))
-            told.listening(f"forwarding {port.protocol} {place} to {port.remote}")
+            told.listening(f"forwarding {port.protocol} {join_address(*place)} to {port.remote}")
         await stopped.wait()
 
 
 @contextlib.asynccontextmanager
 async def forward_one(
     client: StreamClient, target: Target, port: ForwardedPort, failed: Callable[[str], None]
-) -> AsyncIterator[str]:
-    """One port, while it is listened on: its place, ADDRESS:PORT. `failed` gets a line for a connection that failed.
+) -> AsyncIterator[Place]:
+    """One port, while it is listened on: its place. `failed` gets a line for a connection that failed.
 
     Raises:
         HostError: when the address cannot be listened on.
@@ -74,7 +77,7 @@ async def forward_one(
         listener = await _listen(_Way(client, target, port, failed))
     except OSError as error:
         raise HostError(
-            f"cannot listen on {_place(port.address, port.local)}: {error.strerror or error}; name another "
+            f"cannot listen on {join_address(port.address, port.local)}: {error.strerror or error}; name another "
             "local port, such as 0 for any free one"
         ) from error
     try:
@@ -114,8 +117,8 @@ class _Listener(Protocol):
     """One local port."""
 
     @property
-    def place(self) -> str:
-        """Its address and port."""
+    def place(self) -> Place:
+        """Where it listens."""
 
     async def close(self) -> None:
         """End it and all that goes through it."""
@@ -136,9 +139,9 @@ class _Connections:
         return found
 
     @property
-    def place(self) -> str:
+    def place(self) -> Place:
         assert self._server is not None
-        return _place(*self._server.sockets[0].getsockname()[:2])
+        return _own_place(self._server.sockets[0].getsockname())
 
     async def close(self) -> None:
         assert self._server is not None
@@ -176,9 +179,9 @@ class _Datagrams(asyncio.DatagramProtocol):
         return found
 
     @property
-    def place(self) -> str:
+    def place(self) -> Place:
         assert self._transport is not None
-        return _place(*self._transport.get_extra_info("sockname")[:2])
+        return _own_place(self._transport.get_extra_info("sockname"))
 
     async def close(self) -> None:
         assert self._transport is not None
@@ -232,5 +235,7 @@ class _Datagrams(asyncio.DatagramProtocol):
                 self._transport.sendto(data, addr)
 
 
-def _place(address: str, port: int) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+def _own_place(name: tuple[Any, ...]) -> Place:
+    """Of a socket's name, which has more than these two with IPv6."""
+    host, port = name[:2]
+    return host, port
