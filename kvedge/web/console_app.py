@@ -11,6 +11,7 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from aiohttp import WSCloseCode, web
@@ -243,9 +244,11 @@ class ConsoleApp:
         """The file for a viewer; what stands behind it goes on when this is answered."""
         session = self._session(request)
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        door = asyncio.ensure_future(self._keep_door(session, *_place(request), ready))
+        namespace, name = _place(request)
+        door = asyncio.ensure_future(self._keep_door(session, namespace, name, ready))
         self._doors.add(door)
         door.add_done_callback(self._doors.discard)
+        door.add_done_callback(partial(_note_end, f"{namespace}/{name}", ready))
         await asyncio.wait({door, ready}, return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
             door.result()
@@ -351,6 +354,17 @@ def _outcome(task: asyncio.Future[Any]) -> str:
     if isinstance(error, OSError):
         return "the page took nothing any more"
     raise error
+
+
+def _note_end(guest: str, ready: asyncio.Future[str], door: asyncio.Task[str]) -> None:
+    """How a screen by SPICE ended, in the log: its page has gone on, unless it was answered with a failure."""
+    error = None if door.cancelled() else door.exception()
+    if door.cancelled() or not ready.done():
+        return
+    level, how = (
+        (logging.INFO, door.result()) if error is None else (logging.WARNING, str(error) or type(error).__name__)
+    )
+    log.log(level, "the screen of %s by SPICE has ended: %s", showable(guest), showable(how))
 
 
 def _has_left(request: web.Request) -> bool:

@@ -25,10 +25,11 @@ from kvedge.web.texts.shown_text import showable
 log = logging.getLogger(__name__)
 
 _COME_SECONDS: Final = 60.0
+_REMEDY: Final = "set XDG_RUNTIME_DIR or TMPDIR to a directory of yours with room"
 
 
 async def keep_spice_door(session: Session, namespace: str, name: str, ready: asyncio.Future[str]) -> str:
-    """Until the viewer or the guest ends it, or none comes; `ready` gets the text of the viewer's file.
+    """Until the viewer or the guest ends it, or none comes: which, for a log. `ready` gets the viewer's file's text.
 
     Raises:
         ClientError: when the server refuses, with its words, or this computer has no place for the socket.
@@ -45,7 +46,7 @@ async def keep_spice_door(session: Session, namespace: str, name: str, ready: as
             with make_private_place() as directory:
                 return await _serve(channels, Path(directory) / "screen", f"{namespace}/{name}", ready)
         except (OSError, NotOneLine) as error:
-            raise HostError(f"cannot make a socket for the viewer: {error}") from error
+            raise HostError(f"cannot make a socket for the viewer: {error}; {_REMEDY}") from error
         finally:
             await channels.close()
 

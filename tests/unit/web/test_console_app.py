@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from kvedge.client.errors import HostError
 from kvedge.web import console_app
 from kvedge.web.texts.yaml_text import LONGEST
 from tests.unit.web.console_pages import Pages, browse
@@ -112,6 +113,53 @@ def test_a_page_that_leaves_while_its_stream_opens_is_no_failure(
         browse(test)
     assert is_asked.is_set()
     assert [record.getMessage() for record in caplog.records] == []
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (None, ("INFO", "the screen of shop/web by SPICE has ended: the viewer left")),
+        (HostError("no room"), ("WARNING", "the screen of shop/web by SPICE has ended: no room")),
+        (ValueError(), ("WARNING", "the screen of shop/web by SPICE has ended: ValueError")),
+    ],
+    ids=["its viewer left", "it failed", "it failed without words"],
+)
+def test_the_end_of_a_screen_by_spice_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, end: Exception | None, told: tuple[str, str]
+) -> None:
+    async def keep_door(_session: Any, _namespace: str, _name: str, ready: asyncio.Future[str]) -> str:
+        ready.set_result("[virt-viewer]")
+        await asyncio.sleep(0)
+        if end is not None:
+            raise end
+        return "the viewer left"
+
+    async def test(pages: Pages) -> None:
+        answer = await pages.post("/vms/shop/web/spice", pages.sign_in("ann"), {})
+        assert answer == (200, {"file": "[virt-viewer]"})
+        while not caplog.records:
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(console_app, "keep_spice_door", keep_door)
+    with caplog.at_level(logging.INFO, console_app.__name__):
+        browse(test, of_many=False)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [told]
+
+
+def test_a_screen_by_spice_that_cannot_be_had_is_told_to_its_page_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def keep_door(*_: Any) -> str:
+        raise HostError("no room")
+
+    async def test(pages: Pages) -> None:
+        answer = await pages.post("/vms/shop/web/spice", pages.sign_in("ann"), {})
+        assert answer == (409, {"message": "no room"})
+
+    monkeypatch.setattr(console_app, "keep_spice_door", keep_door)
+    with caplog.at_level(logging.INFO, console_app.__name__):
+        browse(test, of_many=False)
+    assert caplog.records == []
 
 
 def _ask_stream(pages: Pages, cookie: str, ticket: str) -> bytes:

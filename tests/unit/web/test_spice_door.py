@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from kvedge.client.errors import HostError
+from kvedge.client.session import Session
 from kvedge.client.streams.spice_channels import SpiceChannels
 from kvedge.web import spice_door
-from kvedge.web.spice_door import _serve
+from kvedge.web.spice_door import _serve, keep_spice_door
 
 
 class QuietStream:
@@ -40,6 +43,12 @@ class PlayedClient:
     def __init__(self, stream: QuietStream) -> None:
         self.stream = stream
         self.opened: list[float | None] = []
+
+    async def __aenter__(self) -> PlayedClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing of it is left."""
 
     async def open(self, resource: str, name: str, call: str, heartbeat: float | None = None) -> QuietStream:
         self.opened.append(heartbeat)
@@ -77,3 +86,18 @@ def test_it_ends_when_its_viewer_leaves(tmp_path: Path) -> None:
 def test_it_ends_when_none_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spice_door, "_COME_SECONDS", 0.05)
     assert serve(tmp_path / "screen", comes=False) == "no viewer came"
+
+
+def test_a_computer_without_room_for_its_socket_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make_place() -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def run() -> None:
+        ready = asyncio.get_running_loop().create_future()
+        await keep_spice_door(cast(Any, Session)(None, None, None, "shop"), "shop", "web", ready)
+
+    monkeypatch.setattr(spice_door, "make_private_place", make_place)
+    monkeypatch.setattr(spice_door, "StreamClient", lambda _: PlayedClient(QuietStream()))
+    words = "No space left on device; set XDG_RUNTIME_DIR or TMPDIR to a directory of yours with room"
+    with pytest.raises(HostError, match=words):
+        asyncio.run(run())
