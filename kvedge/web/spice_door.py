@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from kvedge.client.errors import HostError
 from kvedge.client.session import Session
-from kvedge.client.streams.spice_channels import SpiceChannels, check_screen, make_private_place
-from kvedge.client.streams.stream_client import StreamClient, StreamRefused
+from kvedge.client.streams.spice_channels import SPICE, SpiceChannels, make_private_place
+from kvedge.client.streams.stream_client import StreamClient
 from kvedge.client.streams.viewer_files import NotOneLine, render_viewer_file
 from kvedge.client.subresources import VMI
 from kvedge.web.texts.shown_text import showable
@@ -36,11 +36,8 @@ async def keep_spice_door(session: Session, namespace: str, name: str, ready: as
     """
     here = replace(session, namespace=namespace)
     async with StreamClient(here) as client:
-        try:
-            # What is in the way is told before there is a file.
-            await check_screen(client, name)
-        except StreamRefused as refused:
-            raise await asyncio.to_thread(client.explain, refused, VMI, name) from refused
+        # What is in the way is told before there is a file.
+        await client.check(VMI, name, SPICE)
         channels = SpiceChannels(client, name, lambda line: log.warning("%s", showable(line)))
         try:
             with make_private_place() as directory:

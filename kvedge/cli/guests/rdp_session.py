@@ -19,7 +19,7 @@ from kvedge.cli.guests.stream_runs import run_here
 from kvedge.client.session import Session
 from kvedge.client.streams.port_forwarder import forward_one, port_call
 from kvedge.client.streams.port_specs import ForwardedPort, Target
-from kvedge.client.streams.stream_client import StreamClient, StreamRefused
+from kvedge.client.streams.stream_client import StreamClient
 from kvedge.client.subresources import VMI
 from kvedge.resources.values.host_ports import join_address
 
@@ -40,12 +40,7 @@ async def _show(
     session: Session, vmi: str, port: ForwardedPort, command: Callable[[str], Sequence[str]] | None
 ) -> None:
     async with StreamClient(session) as client:
-        try:
-            # A viewer would only say that it cannot connect.
-            stream = await client.open(VMI, vmi, port_call(port))
-        except StreamRefused as refused:
-            raise await asyncio.to_thread(client.explain, refused, VMI, vmi) from refused
-        await stream.close()
+        await client.check(VMI, vmi, port_call(port))
         async with forward_one(client, Target(VMI, vmi), port, _tell) as (host, local):
             if command is None:
                 await _wait_for_signal(local)

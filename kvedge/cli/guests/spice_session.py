@@ -19,8 +19,8 @@ from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.guests.program_join import run_program, wait_for_program
 from kvedge.cli.guests.stream_runs import run_here
 from kvedge.client.session import Session
-from kvedge.client.streams.spice_channels import SpiceChannels, check_screen, make_private_place
-from kvedge.client.streams.stream_client import StreamClient, StreamRefused
+from kvedge.client.streams.spice_channels import SPICE, SpiceChannels, make_private_place
+from kvedge.client.streams.stream_client import StreamClient
 from kvedge.client.streams.viewer_files import NotOneLine, render_viewer_file
 from kvedge.client.subresources import VMI
 
@@ -45,11 +45,7 @@ def show(session: Session, vmi: str, viewer: str | None, seconds: float) -> None
 
 async def _show(session: Session, vmi: str, viewer: str | None, seconds: float) -> None:
     async with StreamClient(session) as client:
-        try:
-            # What is in the way is told before a viewer is started.
-            await check_screen(client, vmi)
-        except StreamRefused as refused:
-            raise await asyncio.to_thread(client.explain, refused, VMI, vmi) from refused
+        await client.check(VMI, vmi, SPICE)
         channels = SpiceChannels(client, vmi, lambda line: click.echo(line, err=True))
         try:
             with make_private_place() as directory:

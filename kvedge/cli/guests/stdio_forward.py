@@ -18,7 +18,7 @@ import aiohttp
 from kvedge.cli.guests.stream_runs import run_here
 from kvedge.client.session import Session
 from kvedge.client.streams.port_specs import Target
-from kvedge.client.streams.stream_client import StreamClient, StreamRefused, receive
+from kvedge.client.streams.stream_client import StreamClient, receive
 from kvedge.client.streams.stream_join import QUIET_SECONDS, Quiet, join
 
 _CHUNK: Final = 64 * 1024
@@ -37,11 +37,7 @@ def join_stdio_to(session: Session, target: Target, call: str, query: Mapping[st
 
 async def _forward_stdio(session: Session, target: Target, call: str, query: Mapping[str, str] | None) -> None:
     async with StreamClient(session) as client:
-        try:
-            stream = await client.open(target.resource, target.name, call, query)
-        except StreamRefused as refused:
-            raise await asyncio.to_thread(client.explain, refused, target.resource, target.name) from refused
-        await _join_stdio(stream)
+        await _join_stdio(await client.open_or_explain(target.resource, target.name, call, query))
 
 
 async def _join_stdio(stream: aiohttp.ClientWebSocketResponse) -> None:

@@ -5,14 +5,13 @@ Called by `kvedge usbredir`. Listens on this computer and may start usbredirect,
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import Final
 
 from kvedge.cli.guests.program_join import LocalProgram, join_program
 from kvedge.cli.guests.stream_runs import run_here
 from kvedge.client.session import Session
-from kvedge.client.streams.stream_client import StreamClient, StreamRefused
+from kvedge.client.streams.stream_client import StreamClient
 from kvedge.client.subresources import VMI
 from kvedge.resources.values.host_ports import join_address
 
@@ -33,10 +32,7 @@ def redirect(session: Session, vmi: str, device: str, program: str) -> None:
 
 async def _redirect(session: Session, vmi: str, device: str, program: str) -> None:
     async with StreamClient(session) as client:
-        try:
-            stream = await client.open(VMI, vmi, "usbredir", heartbeat=_HEARTBEAT_SECONDS)
-        except StreamRefused as refused:
-            raise await asyncio.to_thread(client.explain, refused, VMI, vmi) from refused
+        stream = await client.open_or_explain(VMI, vmi, "usbredir", heartbeat=_HEARTBEAT_SECONDS)
         try:
             ours = LocalProgram("usbredirect", partial(make_command, program, device)) if program else None
             await join_program(stream, _ADDRESS, ours, _tell_place)

@@ -5,14 +5,13 @@ Called by `kvedge vnc`. Listens on this computer and may start a viewer.
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 from kvedge.cli.guests.program_join import LocalProgram, join_program
 from kvedge.cli.guests.stream_runs import run_here
 from kvedge.cli.guests.vnc_viewers import Viewer
 from kvedge.client.session import Session
-from kvedge.client.streams.stream_client import StreamClient, StreamRefused
+from kvedge.client.streams.stream_client import StreamClient
 from kvedge.client.subresources import VMI
 
 
@@ -33,10 +32,7 @@ async def _show(
     # Written out as virtctl does, always.
     query = {"preserveSession": "true" if preserve_session else "false"}
     async with StreamClient(session) as client:
-        try:
-            stream = await client.open(VMI, vmi, "vnc", query)
-        except StreamRefused as refused:
-            raise await asyncio.to_thread(client.explain, refused, VMI, vmi) from refused
+        stream = await client.open_or_explain(VMI, vmi, "vnc", query)
         try:
             program = LocalProgram("the viewer", viewer.command) if viewer is not None else None
             await join_program(stream, address, program, _tell_port)

@@ -50,18 +50,6 @@ def _find_own_place(path: str) -> str | None:
     return path if is_ours and os.access(path, os.W_OK) else None
 
 
-async def check_screen(client: StreamClient, vmi: str) -> None:
-    """Whether the guest has a screen by SPICE for this user now, before a viewer is started.
-
-    The stream that shows it is not kept: one that nobody reads answers no ping, and the server ends it.
-
-    Raises:
-        StreamRefused: with the server's words.
-    """
-    stream = await client.open(VMI, vmi, SPICE)
-    await stream.close()
-
-
 class SpiceChannels:
     """The connections of one viewer."""
 

@@ -98,6 +98,36 @@ class StreamClient:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise StreamRefused(0, f"{call}: the API server cannot be reached: {_words(error)}") from error
 
+    async def open_or_explain(
+        self,
+        resource: str,
+        name: str,
+        call: str,
+        query: Mapping[str, str] | None = None,
+        heartbeat: float | None = None,
+    ) -> aiohttp.ClientWebSocketResponse:
+        """As `open`, for whoever has nothing else to try.
+
+        Raises:
+            ClientError: what the user is told of a refusal.
+        """
+        try:
+            return await self.open(resource, name, call, query, heartbeat)
+        except StreamRefused as refused:
+            # The server is asked for names that are alike.
+            raise await asyncio.to_thread(self.explain, refused, resource, name) from refused
+
+    async def check(self, resource: str, name: str, call: str) -> None:
+        """Whether this user has such a stream now, before a viewer is started that would only say that it has none.
+
+        It is not kept: one that nobody reads answers no ping, and the server ends it.
+
+        Raises:
+            ClientError: what the user is told of a refusal.
+        """
+        stream = await self.open_or_explain(resource, name, call)
+        await stream.close()
+
     def explain(self, refused: StreamRefused, resource: str, name: str) -> ClientError:
         """The refusal as an error of this client, with names that are alike when nothing has this one."""
         if refused.status == _NOT_FOUND:

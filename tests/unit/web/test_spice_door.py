@@ -50,6 +50,9 @@ class PlayedClient:
     async def __aexit__(self, *_: object) -> None:
         """Nothing of it is left."""
 
+    async def check(self, resource: str, name: str, call: str) -> None:
+        """There is a screen."""
+
     async def open(self, resource: str, name: str, call: str, heartbeat: float | None = None) -> QuietStream:
         self.opened.append(heartbeat)
         return self.stream

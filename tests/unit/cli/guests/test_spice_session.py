@@ -14,7 +14,7 @@ import pytest
 from kvedge.cli.exits import Refused
 from kvedge.cli.guests import spice_session
 from kvedge.cli.guests.spice_session import _serve
-from kvedge.client.streams.spice_channels import SpiceChannels, check_screen
+from kvedge.client.streams.spice_channels import SpiceChannels
 
 
 class QuietStream:
@@ -135,9 +135,3 @@ def test_a_viewer_that_does_not_come_is_told(viewer: str | None, said: str, tmp_
             await work
 
     asyncio.run(run())
-
-
-def test_the_stream_of_the_first_look_is_not_kept() -> None:
-    stream = QuietStream()
-    asyncio.run(check_screen(cast(Any, PlayedClient(stream)), "web"))
-    assert stream.closed.is_set()

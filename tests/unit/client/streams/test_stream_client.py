@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from kvedge.client.errors import ClientError, NotFoundError, RefusedError
 from kvedge.client.kubeconfigs import FoundKubeconfig
 from kvedge.client.session import Session
 from kvedge.client.streams.stream_client import StreamClient, StreamRefused
@@ -78,3 +79,40 @@ def test_a_stream_checks_the_name_that_the_kubeconfig_gives(served: tuple[Sessio
     with pytest.raises(StreamRefused, match="certificate"):
         asyncio.run(work())
     assert shown == []
+
+
+def test_a_refusal_is_explained_to_whoever_has_nothing_else_to_try(served: tuple[Session, list[str]]) -> None:
+    async def work() -> None:
+        async with StreamClient(served[0]) as client:
+            with pytest.raises(RefusedError, match="not for you"):
+                await client.open_or_explain("virtualmachineinstances", "a", "vnc", {"preserveSession": "true"})
+            with pytest.raises(RefusedError, match="not for you"):
+                await client.check("virtualmachineinstances", "a", "spice")
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(("status", "told"), [(404, NotFoundError), (400, RefusedError), (0, RefusedError)])
+def test_what_is_not_there_is_told_apart_from_what_is_refused(
+    served: tuple[Session, list[str]], status: int, told: type[ClientError]
+) -> None:
+    client = StreamClient(served[0])
+    assert type(client.explain(StreamRefused(status, "no"), "virtualmachineinstances", "a")) is told
+
+
+def test_the_stream_of_a_first_look_is_not_kept(
+    served: tuple[Session, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+
+    class Stream:
+        async def close(self) -> None:
+            ended.append("closed")
+
+    async def open_one(*given: object) -> Stream:
+        ended.append(f"opened {given[3]}")
+        return Stream()
+
+    monkeypatch.setattr(StreamClient, "open", open_one)
+    asyncio.run(StreamClient(served[0]).check("virtualmachineinstances", "a", "spice"))
+    assert ended == ["opened spice", "closed"]
