@@ -24,7 +24,7 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.bench.bench_guest import bench_vm
 from tests.bench.libvirt_loop import LibvirtLoop
-from tests.bench.report import Goal, Report, Row, median
+from tests.bench.report import Goal, Report, Row, median, missed
 from tests.support.box import Box
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.hotplug_guest import HotplugGuest, a_claim
@@ -58,7 +58,7 @@ def main() -> int:
         assert len(box.qemu_pids(vmi.metadata.uid)) == 1
     report.notes.append(f"medians of {options.runs}; reference: libvirt's attach of a file; load {load:.1f} before")
     report.show()
-    return 1 if any(row.met is False for row in report.rows) else 0
+    return 1 if missed(report.rows, by_ratio=False) else 0
 
 
 def bare_attach(box: Box | LocalCluster, name: str, runs: int) -> float:

@@ -22,7 +22,7 @@ import psutil
 
 from tests.bench.bench_image import make_image, served
 from tests.bench.process_memory import memory_of
-from tests.bench.report import Goal, Report, Row, median
+from tests.bench.report import Goal, Report, Row, median, missed
 
 # The worker without its Pod: it may reach loopback.
 _WORKER: Final = """
@@ -52,7 +52,7 @@ def main() -> int:
             _measure(Path(folder), kind, words, options, report)
     report.notes.append(f"medians of {options.runs}; a disk of {options.gib} GiB, on disk at the end of both")
     report.show()
-    return 1 if any(row.met is False for row in report.rows) else 0
+    return 1 if missed(report.rows, by_ratio=False) else 0
 
 
 def _measure(folder: Path, kind: str, words: list[str], options: argparse.Namespace, report: Report) -> None:
