@@ -1,4 +1,4 @@
-"""HTTP/2 with TLS in front of the played front, by the distribution's nginx, which is unpacked and not installed.
+"""HTTP/2 with TLS in front of the played front, by the distribution's nginx.
 
 Started by the conformance run. client-go prefers HTTP/2, and KubeVirt's tests know a watch that they end themselves by
 the words of Go's HTTP/2 client: on HTTP/1.1 a spec fails now and then. Touches one directory and the tests' cache.
@@ -7,32 +7,21 @@ the words of Go's HTTP/2 client: on HTTP/1.1 a spec fails now and then. Touches 
 from __future__ import annotations
 
 import contextlib
-import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import yaml
 
+from tests.conformance.nginx import running_nginx
 from tests.conformance.played_front import PlayedFront
 from tests.support.certificate_files import FileAuthority, PairFiles
 from tests.support.ports import free_port
-from tests.support.unpacked_packages import unpack_packages
-from tests.support.waiting import wait_until
 
-_PACKAGE: Final = "nginx"
 _HOST: Final = "127.0.0.1"
 # Nothing is kept back or cut off: a watch tells one line an hour, and a connection carries a whole run.
-_CONFIGURATION: Final = """\
-daemon off;
-worker_processes 1;
-pid {directory}/pid;
-error_log stderr warn;
-events {{ worker_connections 4096; }}
-http {{
+_SERVED: Final = """\
     access_log off;
-    {temporary}
     map $http_upgrade $connection_upgrade {{ default upgrade; '' close; }}
     server {{
         listen {host}:{port} ssl http2;
@@ -52,9 +41,7 @@ http {{
             proxy_send_timeout 6h;
         }}
     }}
-}}
 """
-_TEMPORARY: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 @contextlib.contextmanager
@@ -64,44 +51,11 @@ def http2_door(directory: Path, front: PlayedFront) -> Iterator[Path]:
     port = free_port()
     authority = FileAuthority(directory, "conformance")
     pair = authority.issue("door", hosts=[_HOST])
-    temporary = "\n    ".join(f"{name}_temp_path {directory}/{name};" for name in _TEMPORARY)
-    configuration = directory / "nginx.conf"
-    configuration.write_text(
-        _CONFIGURATION.format(
-            directory=directory,
-            temporary=temporary,
-            host=_HOST,
-            port=port,
-            cert=pair.cert,
-            key=pair.key,
-            upstream=front.port,
-        )
-    )
+    served = _SERVED.format(host=_HOST, port=port, cert=pair.cert, key=pair.key, upstream=front.port)
     kubeconfig = directory / "kubeconfig"
     kubeconfig.write_text(yaml.safe_dump(_kubeconfig(port, authority.ca, authority.issue("user"))))
-    with (directory / "nginx.log").open("wb") as log:
-        command = [
-            str(unpack_packages(_PACKAGE, _PACKAGE) / "usr/sbin/nginx"),
-            "-c",
-            str(configuration),
-            "-p",
-            str(directory),
-            "-e",
-            "stderr",
-        ]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    try:
-        wait_until(lambda: process.poll() is not None or _listens(port), "nginx listens", 30)
-        assert process.poll() is None, (directory / "nginx.log").read_text()
+    with running_nginx(directory, served, _HOST, port):
         yield kubeconfig
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((_HOST, port)) == 0
 
 
 def _kubeconfig(port: int, authority: Path, user: PairFiles) -> dict[str, object]:

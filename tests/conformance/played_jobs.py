@@ -49,7 +49,7 @@ class PlayedJobs:
         """Code and document of the answer to a request for Jobs of one namespace."""
         match = _PATH.fullmatch(urlsplit(path).path)
         if match is None or "watch=" in path:
-            return 405, _refusal(405, "MethodNotAllowed", "Jobs are played: they are made, looked at and deleted")
+            return 405, refusal(405, "MethodNotAllowed", "Jobs are played: they are made, looked at and deleted")
         namespace, name = match[1], match[2] or ""
         with self._lock:
             if method == "POST" and not name:
@@ -58,13 +58,13 @@ class PlayedJobs:
                 self._remove(namespace, name)
                 return 200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
             if method != "GET":
-                return 405, _refusal(405, "MethodNotAllowed", f"Jobs are played: {method} is not")
+                return 405, refusal(405, "MethodNotAllowed", f"Jobs are played: {method} is not")
             if not name:
                 found = [job for (where, _), job in sorted(self._jobs.items()) if where == namespace]
                 items = [self._look(namespace, job) for job in found]
                 return 200, {"kind": "JobList", "apiVersion": "batch/v1", "metadata": {}, "items": items}
             if (job := self._jobs.get((namespace, name))) is None:
-                return 404, _refusal(404, "NotFound", f'jobs.batch "{name}" not found')
+                return 404, refusal(404, "NotFound", f'jobs.batch "{name}" not found')
             return 200, self._look(namespace, job)
 
     def _make(self, namespace: str, document: dict[str, Any]) -> dict[str, Any]:
@@ -118,6 +118,7 @@ def _status(job: _Job) -> dict[str, Any]:
     return {**counts, "conditions": conditions}
 
 
-def _refusal(code: int, reason: str, message: str) -> dict[str, Any]:
+def refusal(code: int, reason: str, message: str) -> dict[str, Any]:
+    """The Status of an answer that is none."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     return {**status, "reason": reason, "message": message, "code": code}

@@ -1,4 +1,4 @@
-"""The server from which CDI's tests import: the distribution's nginx, unpacked and not installed, on the node bridge.
+"""The server from which CDI's tests import: the distribution's nginx on the node bridge.
 
 Started by the run once its box stands. The Service, its addresses and the ConfigMap of its certificate are objects of
 the box, with the names that the tests know. Touches one directory and the tests' cache.
@@ -7,17 +7,14 @@ the box, with the names that the tests know. Touches one directory and the tests
 from __future__ import annotations
 
 import contextlib
-import socket
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from kvedge.kube.kube_client import KubeClient
 from tests.conformance.cdi.played_cdi import NAMESPACE
+from tests.conformance.nginx import running_nginx
 from tests.support.certificate_files import FileAuthority
-from tests.support.unpacked_packages import unpack_packages
-from tests.support.waiting import wait_until
 
 _NAME: Final = "cdi-file-host"
 # By what the tests call the ports.
@@ -30,16 +27,8 @@ _PORTS: Final = {
 }
 # admin:password, as the tests have it; nginx's own scheme for words in the clear.
 _PASSWORDS: Final = "admin:{PLAIN}password\n"
-_CONFIGURATION: Final = """\
-daemon off;
-worker_processes 1;
-user root;
-pid {directory}/pid;
-error_log stderr warn;
-events {{ worker_connections 1024; }}
-http {{
+_SERVED: Final = """\
     access_log {directory}/access.log;
-    {temporary}
     sendfile on;
     root {images};
     autoindex on;
@@ -51,9 +40,7 @@ http {{
     server {{ listen {address}:82; limit_rate 100k; rewrite ^/gcs-bucket/(.*)$ /$1 last; }}
     server {{ listen {address}:443 ssl; rewrite ^/gcs-bucket/(.*)$ /$1 last; }}
     server {{ listen {address}:444 ssl; auth_basic "auth test"; auth_basic_user_file {directory}/passwords; }}
-}}
 """
-_TEMPORARY: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 @contextlib.contextmanager
@@ -64,34 +51,10 @@ def file_host(directory: Path, images: Path, address: str, client: KubeClient) -
     names = [_NAME, f"{_NAME}.{NAMESPACE}", f"{_NAME}.{NAMESPACE}.svc"]
     pair = authority.issue("server", hosts=names)
     (directory / "passwords").write_text(_PASSWORDS)
-    configuration = directory / "nginx.conf"
-    configuration.write_text(
-        _CONFIGURATION.format(
-            directory=directory,
-            images=images,
-            temporary="\n    ".join(f"{name}_temp_path {directory}/{name};" for name in _TEMPORARY),
-            cert=pair.cert,
-            key=pair.key,
-            address=address,
-        )
-    )
-    with (directory / "nginx.log").open("wb") as log:
-        program = str(unpack_packages("nginx", "nginx") / "usr/sbin/nginx")
-        command = [program, "-c", str(configuration), "-p", str(directory), "-e", "stderr"]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    try:
-        wait_until(lambda: process.poll() is not None or _listens(address), "nginx listens", 30)
-        assert process.poll() is None, (directory / "nginx.log").read_text()
+    served = _SERVED.format(directory=directory, images=images, cert=pair.cert, key=pair.key, address=address)
+    with running_nginx(directory, served, address, _PORTS["tls-auth"]):
         make_host(client, _NAME, address, {name: (port, port) for name, port in _PORTS.items()}, authority.ca)
         yield
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _listens(address: str) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((address, _PORTS["tls-auth"])) == 0
 
 
 def make_host(

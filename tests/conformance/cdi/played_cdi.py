@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from kvedge.kube.errors import Conflict
 from kvedge.resources.codec import JsonObject
-from tests.conformance.played_jobs import Ask
+from tests.conformance.played_jobs import Ask, refusal
 
 NAMESPACE: Final = "cdi"
 _VERSION: Final = "/apis/cdi.kubevirt.io/v1beta1"
@@ -55,8 +55,7 @@ class PlayedCdi:
                 config = dict(self._asked("PUT", _CONFIG, config))
             except Conflict as error:
                 # The tests read it again, and go on.
-                return 409, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Conflict",
-                             "code": 409, "message": str(error)}  # fmt: skip
+                return 409, refusal(409, "Conflict", str(error))
         found = _played(config)
         if bare.endswith("/cdis"):
             listed = {"kind": "CDIList", "apiVersion": found["apiVersion"], "metadata": {"resourceVersion": "1"}}
