@@ -31,6 +31,8 @@ VNC_IS_BUSY: Final = "Active VNC connection. Request denied."
 MOVE_CURSOR: Final = "moveCursor"
 VSOCK_PORT: Final = "port"
 VSOCK_TLS: Final = "tls"
+# The number after it stands for any port.
+VSOCK_LAST_PORT: Final = 2**32 - 2
 LONGEST_FREEZE_SECONDS: Final = 7 * 24 * 3600
 # A picture of a large screen.
 LARGEST_PICTURE: Final = 32 << 20

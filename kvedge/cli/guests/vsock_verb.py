@@ -11,9 +11,7 @@ import click
 
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, vmi_argument
-
-# The number after it stands for any port.
-_LAST_PORT = 2**32 - 2
+from kvedge.resources.relay_protocol import VSOCK_LAST_PORT
 
 
 @click.command(
@@ -22,7 +20,7 @@ _LAST_PORT = 2**32 - 2
     " open. A user needs the right for virtualmachineinstances/vsock, which no role brings.",
 )
 @vmi_argument("vmi")
-@click.argument("port", type=click.IntRange(1, _LAST_PORT))
+@click.argument("port", type=click.IntRange(1, VSOCK_LAST_PORT))
 @session_options
 @click.option(
     "--tls/--no-tls",

@@ -97,16 +97,20 @@ def read_keys(flag: str, text: str, source: str) -> tuple[str, ...]:
 
 
 def _check_image(image: str) -> None:
-    if not image or not image.isprintable() or " " in image:
+    if not _is_name(image):
         why = f"{image!r} is no image: write a name such as local/debian:12"
         raise FlagError("image", why, why)
+
+
+def _is_name(image: str) -> bool:
+    return bool(image) and image.isprintable() and " " not in image
 
 
 def _check_drive(flag: str, image: str, may_be_file: bool) -> None:
     """A drive has an image of the box's store or of a registry: nothing is copied that only reads."""
     if is_path(image) or is_remote(image) or (may_be_file and find_file(image) is not None):
         raise _fault(flag, f"{image} is a file or a URL: `kvedge image import FILE NAME` makes an image of it first")
-    if not image or not image.isprintable() or " " in image:
+    if not _is_name(image):
         raise _fault(flag, f"{image!r} is no image: write a name such as local/virtio-win:1")
 
 

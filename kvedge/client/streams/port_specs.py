@@ -1,6 +1,6 @@
 """Targets and ports as users write them: `vm/web/shop`, `udp/127.0.0.2:8080:80`.
 
-Called by port-forward, ssh and scp. Pure.
+Called by port-forward, ssh and scp, which read them, and by rdp and vsock, which make their own. Pure.
 """
 
 from __future__ import annotations
