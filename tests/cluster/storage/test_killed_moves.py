@@ -8,21 +8,18 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import pytest
 
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
-from tests.support.box import small_vm
-from tests.support.cluster.counting_guest import CountingGuest, slow_policy
+from tests.support.cluster.counting_guest import CountingGuest, plain_counting_vm, running_counter
 from tests.support.cluster.kvedge_cluster import SERVER, LocalCluster
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400), pytest.mark.incremental]
 
 NAME = "walker"
-SLOWLY = "slowly"
-COUNTER = '#!/bin/sh\n( n=0; while sleep 1; do n=$((n + 1)); echo "count $n" >/dev/console; done ) &\n'
 # Less than the 30 s after which libvirt gives up a peer that is silent.
 CUT_SECONDS = 8.0
 
@@ -30,21 +27,8 @@ CUT_SECONDS = 8.0
 @pytest.fixture(scope="module")
 def guest(own_machine: None, cluster: LocalCluster) -> Iterator[CountingGuest]:
     """It counts, and has no disks but its Pod's."""
-    vm = small_vm(NAME, cluster.image)
-    template = vm["spec"]["template"]
-    template["metadata"] = {"labels": {"moves": "slowly"}}
-    devices = template["spec"]["domain"]["devices"]
-    devices["interfaces"] = [{"name": "default", "masquerade": {}}]
-    devices["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
-    template["spec"]["volumes"].append({"name": "seed", "cloudInitNoCloud": {"userData": COUNTER}})
-    cluster.apply(vm)
-    try:
-        cluster.wait_phase(NAME, "Running")
-        found = CountingGuest(cluster, NAME)
-        wait_counts(found)
+    with running_counter(cluster, plain_counting_vm(NAME, cluster.image)) as found:
         yield found
-    finally:
-        cluster.remove_vm(NAME)
 
 
 @pytest.fixture(autouse=True)
@@ -52,24 +36,6 @@ def moves_end(guest: CountingGuest) -> Iterator[None]:
     """A test that fails on the way leaves no migration that the next one would have to wait for."""
     yield
     guest.end_migrations()
-
-
-@contextmanager
-def under_way(guest: CountingGuest, name: str) -> Iterator[None]:
-    """A migration that takes a minute."""
-    guest.cluster.apply(slow_policy(SLOWLY))
-    try:
-        guest.migrate(name)
-        guest.wait_migration(name, "Running")
-        wait_until(lambda: len(guest.qemus()) == 2, "the guest is on its way", 30)
-        yield
-    finally:
-        guest.cluster.kubectl("delete", "migrationpolicy", SLOWLY)
-
-
-def wait_counts(guest: CountingGuest) -> None:
-    with guest.log_on(guest.node) as log:
-        wait_until(lambda: len(log.counts()) > 1, "the guest counts", 120, 0.2)
 
 
 def ends_with_one(guest: CountingGuest, name: str) -> VirtualMachineInstanceMigration:
@@ -86,7 +52,7 @@ def ends_with_one(guest: CountingGuest, name: str) -> VirtualMachineInstanceMigr
 
 def test_a_target_s_handler_and_the_controller_killed_on_the_way_leave_one_guest(guest: CountingGuest) -> None:
     node = guest.leave(SERVER)
-    with under_way(guest, "without-both"), guest.cluster.without(SERVER, "kvedge", signal.SIGKILL):
+    with guest.under_way("without-both"), guest.cluster.without(SERVER, "kvedge", signal.SIGKILL):
         pass
     # Its way was the target's relay.
     assert ends_with_one(guest, "without-both").status.phase == "Failed"
@@ -106,7 +72,7 @@ def test_a_guest_that_waits_for_its_release_runs_once_handler_and_controller_are
 @pytest.mark.parametrize("end", ["source", "target"])
 def test_a_kubelet_killed_on_the_way_changes_nothing(guest: CountingGuest, end: str) -> None:
     name, target = f"no-kubelet-{end}", guest.other_node
-    with under_way(guest, name), guest.cluster.without(guest.node if end == "source" else target, "kubelet"):
+    with guest.under_way(name), guest.cluster.without(guest.node if end == "source" else target, "kubelet"):
         # Each ten seconds a Node is told to be alive.
         time.sleep(12)
     assert ends_with_one(guest, name).status.phase == "Succeeded"
@@ -117,7 +83,7 @@ def test_a_wire_that_is_cut_for_a_while_leaves_one_guest(guest: CountingGuest) -
     guest.leave(SERVER)
     # The server's own wire has the API server's clients, too.
     node = guest.cluster.nodes[guest.node]
-    with under_way(guest, "cut"):
+    with guest.under_way("cut"):
         node.set_link("down")
         try:
             time.sleep(CUT_SECONDS)
@@ -128,7 +94,7 @@ def test_a_wire_that_is_cut_for_a_while_leaves_one_guest(guest: CountingGuest) -
 
 def test_a_source_s_qemu_killed_on_the_way_is_an_end_and_the_vm_starts_anew_once(guest: CountingGuest) -> None:
     uid = guest.vmi.metadata.uid
-    with under_way(guest, "crashed"):
+    with guest.under_way("crashed"):
         for pid in guest.qemus_on(guest.node):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -136,5 +102,5 @@ def test_a_source_s_qemu_killed_on_the_way_is_an_end_and_the_vm_starts_anew_once
     guest.cluster.wait_phase(NAME, "Running")
     wait_until(lambda: guest.cluster.qemu_pids(uid) == [], "nothing of the old run is left", 60, 0.2)
     guest.wait_only_on(guest.node)
-    wait_counts(guest)
+    guest.wait_counts()
     assert not guest.open_migrations()

@@ -13,8 +13,8 @@ import pytest
 from kvedge.resources.disks.state_claims import STATE_CLAIM, STATE_LABEL, state_claim_of
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.storage.state_files import TPM_STATE
-from tests.support.box import processes, small_vm
-from tests.support.cluster.counting_guest import CountingGuest, slow_policy
+from tests.support.box import processes
+from tests.support.cluster.counting_guest import CountingGuest, plain_counting_vm, running_counter
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.cluster.local_path import DIRECTORY
 from tests.support.waiting import wait_until
@@ -22,30 +22,15 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300), pytest.mark.incremental]
 
 NAME = "sealer"
-SLOWLY = "slowly"
-COUNTER = '#!/bin/sh\n( n=0; while sleep 1; do n=$((n + 1)); echo "count $n" >/dev/console; done ) &\n'
 
 
 @pytest.fixture(scope="module")
 def sealer(local_path: LocalCluster) -> Iterator[CountingGuest]:
     """It counts, and its TPM's state is on a claim of its node."""
-    vm = small_vm(NAME, local_path.image)
-    template = vm["spec"]["template"]
-    template["metadata"] = {"labels": {"moves": "slowly"}}
-    domain = template["spec"]["domain"]
-    domain["devices"]["tpm"] = {"persistent": True}
-    domain["devices"]["interfaces"] = [{"name": "default", "masquerade": {}}]
-    domain["devices"]["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
-    template["spec"]["volumes"].append({"name": "seed", "cloudInitNoCloud": {"userData": COUNTER}})
-    local_path.apply(vm)
-    try:
-        local_path.wait_phase(NAME, "Running")
-        guest = CountingGuest(local_path, NAME)
-        with guest.log_on(guest.node) as log:
-            wait_until(lambda: len(log.counts()) > 1, "the guest counts", 120, 0.2)
+    vm = plain_counting_vm(NAME, local_path.image)
+    vm["spec"]["template"]["spec"]["domain"]["devices"]["tpm"] = {"persistent": True}
+    with running_counter(local_path, vm) as guest:
         yield guest
-    finally:
-        local_path.remove_vm(NAME)
 
 
 def states(guest: CountingGuest) -> list[str]:
@@ -102,21 +87,14 @@ def test_a_tpm_comes_to_a_claim_of_the_other_node_and_its_vm_starts_there_again(
 def test_a_target_that_is_killed_on_the_way_leaves_the_tpm_where_it_is(sealer: CountingGuest) -> None:
     guest = sealer
     node, (claim,) = guest.node, states(guest)
-    with guest.log_on(node) as log:
-        wait_until(lambda: len(log.counts()) > 1, "the guest counts", 120, 0.2)
-    guest.cluster.apply(slow_policy(SLOWLY))
-    try:
-        guest.migrate("killed")
-        guest.wait_migration("killed", "Running")
-        wait_until(lambda: len(guest.qemus()) == 2, "the guest is on its way", 30)
+    guest.wait_counts()
+    with guest.under_way("killed"):
         assert len(states(guest)) == 2
         uid = guest.migration("killed").metadata.uid
         for pid in [pid for pid, command in processes() if uid in command]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         guest.wait_migration("killed", "Failed")
-    finally:
-        guest.cluster.kubectl("delete", "migrationpolicy", SLOWLY)
     guest.wait_only_on(node)
     guest.wait_counts_on()
     check_named(guest, claim)

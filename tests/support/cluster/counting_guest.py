@@ -38,8 +38,11 @@ _COUNTER = """
     n=$((n + 1)); echo "count $n" >/dev/console
 done ) &
 """
+# Of a guest that has no disks but its Pod's.
+_PLAIN_COUNTER = '( n=0; while sleep 1; do n=$((n + 1)); echo "count $n" >/dev/console; done ) &\n'
 _COUNT = re.compile(rb"count ([0-9]+)\r?\n")
 _LABEL = {"moves": "slowly"}
+_SLOWLY = "slowly"
 
 
 def counting_vm(name: str, image: str, claim: str, first: str = "") -> JsonObject:
@@ -62,6 +65,33 @@ def counting_vm(name: str, image: str, claim: str, first: str = "") -> JsonObjec
         {"name": "shared", "persistentVolumeClaim": {"claimName": claim}},
     ]
     return made
+
+
+def plain_counting_vm(name: str, image: str) -> JsonObject:
+    """Masqueraded, on a container disk, with cloud-init's disk and no other one; it counts in its memory alone."""
+    made = small_vm(name, image)
+    template = made["spec"]["template"]
+    template["metadata"] = {"labels": dict(_LABEL)}
+    devices = template["spec"]["domain"]["devices"]
+    devices["interfaces"] = [{"name": "default", "masquerade": {}}]
+    devices["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
+    seed = {"name": "seed", "cloudInitNoCloud": {"userData": f"#!/bin/sh\n{_PLAIN_COUNTER}"}}
+    template["spec"]["volumes"].append(seed)
+    return made
+
+
+@contextmanager
+def running_counter(cluster: LocalCluster, vm: JsonObject) -> Iterator[CountingGuest]:
+    """The guest of this VM once it counts; the VM is gone at the end of the context."""
+    name = vm["metadata"]["name"]
+    cluster.apply(vm)
+    try:
+        cluster.wait_phase(name, "Running")
+        guest = CountingGuest(cluster, name)
+        guest.wait_counts()
+        yield guest
+    finally:
+        cluster.remove_vm(name)
 
 
 def slow_policy(name: str) -> JsonObject:
@@ -174,6 +204,11 @@ class CountingGuest:
         finally:
             log.close()
 
+    def wait_counts(self) -> None:
+        """Until it counts where it is, after a start."""
+        with self.log_on(self.node) as log:
+            wait_until(lambda: len(log.counts()) > 1, "the guest counts", 120, 0.2)
+
     def wait_counts_on(self) -> None:
         """Until it has said two more numbers where it is: one may have been on its way."""
         with self.log_on(self.node) as log:
@@ -192,6 +227,18 @@ class CountingGuest:
         wait_until(is_gone, f"no migration {name} is left of another try", 30)
         self.cluster.apply(migration(name, self.name))
         return self.migration(name)
+
+    @contextmanager
+    def under_way(self, name: str) -> Iterator[None]:
+        """A migration that takes a minute, of which the guest is on its way."""
+        self.cluster.apply(slow_policy(_SLOWLY))
+        try:
+            self.migrate(name)
+            self.wait_migration(name, "Running")
+            wait_until(lambda: len(self.qemus()) == 2, "the guest is on its way", 30)
+            yield
+        finally:
+            self.cluster.kubectl("delete", "migrationpolicy", _SLOWLY)
 
     def migration(self, name: str) -> VirtualMachineInstanceMigration:
         """As it is."""
