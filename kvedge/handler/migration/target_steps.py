@@ -255,15 +255,13 @@ class TargetSteps(Struct):
         elif step is TargetStep.DETECT:
             self._write(key, detection_patch(vmi))
         elif step is TargetStep.EXCHANGE:
-            request = launcher_pb2.ReleaseIncomingRequest(migration_uid=uid, disks_only=True)
-            if self._keep_what_came(key, vmi, request, memory):
+            if self._keep_what_came(key, vmi, uid, memory):
                 # Only disks are named in a VMI. The claim of its state goes with them: were this box lost between two
                 # writes, the VM would have disks of one node and the state of another.
                 taken = self.clock.now() if state.moves_state else None
                 self._write(key, exchange_patch(vmi, taken))
         elif step is TargetStep.TAKE:
-            request = launcher_pb2.ReleaseIncomingRequest(migration_uid=uid, disks_only=True)
-            if self._keep_what_came(key, vmi, request, memory):
+            if self._keep_what_came(key, vmi, uid, memory):
                 self._write(key, taken_patch(vmi, self.clock.now()))
         elif step is TargetStep.REFUSE:
             self._write(key, stay_patch(vmi, reason, "", self.clock.now()))
@@ -287,10 +285,9 @@ class TargetSteps(Struct):
         else:
             self._end(key, memory)
 
-    def _keep_what_came(
-        self, key: Key, vmi: VirtualMachineInstance, request: launcher_pb2.ReleaseIncomingRequest, memory: _Memory
-    ) -> bool:
+    def _keep_what_came(self, key: Key, vmi: VirtualMachineInstance, uid: str, memory: _Memory) -> bool:
         """Whether the launcher has all on stable storage. Users hear why their guest waits: it runs nowhere."""
+        request = launcher_pb2.ReleaseIncomingRequest(migration_uid=uid, disks_only=True)
         try:
             self.connections.call(key, "ReleaseIncoming", request, _CALL_SECONDS)
         except LauncherCallError as error:

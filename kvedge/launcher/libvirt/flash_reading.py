@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 _ARM_BASE: Final = 64 << 20
@@ -29,7 +30,7 @@ class FlashPlace(NamedTuple):
     path: str
 
 
-def find_flash(document: str, size_of: Any = os.path.getsize) -> FlashPlace | None:
+def find_flash(document: str, size_of: Callable[[str], int] = os.path.getsize) -> FlashPlace | None:
     """The place by the running domain's document; None for a guest without variables that are in a file.
 
     Raises:

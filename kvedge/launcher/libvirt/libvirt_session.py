@@ -285,9 +285,10 @@ class LibvirtSession:
         with translate_errors("reading the variables of UEFI"):
             domain = self._domain()
             place = find_flash(domain.XMLDesc())
-            is_wanted = place is not None and place.path.startswith(below)
-            read = read_flash(domain, place) if place is not None and is_wanted else None
-        return None if place is None or read is None else (place.path, read)
+            if place is None or not place.path.startswith(below):
+                return None
+            read = read_flash(domain, place)
+        return None if read is None else (place.path, read)
 
     def move_pointer(self) -> None:
         """Nudge the guest's mouse, by one step there and back; a guest without one does not mind.

@@ -180,6 +180,8 @@ class IncomingGuest:
     def accept_disks(self, uid: str) -> DomainStatus:
         """The source is off for good: what was copied is a disk from now on, and the guest still waits.
 
+        UEFI's variables and what is in the TPM are put on stable storage, too: the VM may start from them.
+
         Raises:
             WrongState: when no guest waits here.
         """

@@ -6,7 +6,6 @@ that name none, is made here once a token of it is asked for.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -32,7 +31,6 @@ from kvedge.standalone.apiserver.routes.resource_routes import json_response
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.store.stored import ObjectKey
 from kvedge.standalone.apiserver.wire.api_errors import (
-    AlreadyExists,
     BadRequest,
     Conflict,
     FieldError,
@@ -104,9 +102,7 @@ class TokenRoutes:
 
     async def _make_default(self, namespace: str) -> None:
         metadata = {"name": _DEFAULT_ACCOUNT, "namespace": namespace}
-        # Two may be the first to ask.
-        with contextlib.suppress(AlreadyExists):
-            await self._ensure({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+        await self._ensure({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
 
     async def _find_pod(self, context: RequestContext, reference: JsonObject | None) -> BoundTo | None:
         """The Pod that a token is to end with.

@@ -1,11 +1,12 @@
 """What the server's own loops do to objects: through the same write and delete paths as any client's requests.
 
-Used by the garbage collector and the loops that empty namespaces and CRDs. Admission is asked as for anybody, except
-that nobody may keep the server from taking its own finalizers off.
+Used by the garbage collector, the loops that empty namespaces and CRDs, and TokenRoutes. Admission is asked as for
+anybody, except that nobody may keep the server from taking its own finalizers off.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from kvedge.resources.codec import JsonObject
@@ -15,6 +16,7 @@ from kvedge.standalone.apiserver.requests.request_context import SERVER, Request
 from kvedge.standalone.apiserver.requests.request_target import RequestTarget
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.store.stored import Stored
+from kvedge.standalone.apiserver.wire.api_errors import AlreadyExists
 from kvedge.standalone.apiserver.wire.large_work import LargeWork
 from kvedge.standalone.apiserver.writing.object_remover import ObjectRemover
 from kvedge.standalone.apiserver.writing.object_writer import ObjectWriter, Produce
@@ -38,7 +40,9 @@ class ServerActor:
         metadata = obj["metadata"]
         context = self._context(kind, "create", metadata.get("namespace", ""), "")
         if self._hub.get(context.key_of(metadata["name"])) is None:
-            await self._writer.create(context, obj)
+            # Somebody may be making it at the same time.
+            with contextlib.suppress(AlreadyExists):
+                await self._writer.create(context, obj)
 
     async def keep(self, obj: JsonObject, merged: Callable[[JsonObject, JsonObject], JsonObject]) -> None:
         """Create an object of a built-in kind, or bring the one that is there to what `merged(live, obj)` says."""
