@@ -19,6 +19,7 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance, VolumeStatus
 from tests.support.builders import a_vm, vmi_with
+from tests.support.values import replace
 from tests.unit.controller.migrations.small_server import SmallServer
 from tests.unit.controller.migrations.test_migration_loop import add_guest
 from tests.unit.controller.migrations.test_target_creation import claims_of, target
@@ -82,7 +83,11 @@ def test_none_is_made_before_the_vm_names_that_of_the_migration_before() -> None
     server = SmallServer()
     vmi, coming = a_guest(server)
     vmi.metadata.annotations[STATE_CLAIM] = "moved"
-    vmi.status.migration_state = moved(OLD, "moved")
+    # The migration before has brought the guest into the Pod that it is in: nothing else keeps it there.
+    (pod,) = server.pods()
+    vmi.status.migration_state = replace(
+        moved(OLD, "moved"), target_node=vmi.status.node_name, target_pod=pod.metadata.name
+    )
     info = ClaimInfo(claim_name="moved", access_modes=["ReadWriteOnce"])
     vmi.status.volume_status[0].persistent_volume_claim_info = info
     there = a_state(vmi, "moved")
@@ -91,7 +96,13 @@ def test_none_is_made_before_the_vm_names_that_of_the_migration_before() -> None
         server.put(item)
     server.tell()
     server.turn("move-web")
-    assert (target(server), claim(server, coming)) == (None, None)
+    server.turn("move-web")
+    assert (server.told(), target(server), claim(server, coming)) == ([], None, None)
+    vm = server.find(VirtualMachine, "web")
+    vm.metadata.annotations[STATE_CLAIM] = "moved"
+    server.put(vm)
+    server.turn("move-web")
+    assert (target(server) is not None, claim(server, coming) is not None) == (True, True)
 
 
 def moved(source: str, to: str, *, taken: bool = True) -> MigrationState:
