@@ -208,6 +208,12 @@ class KubeClient:
         path = _path_of(cls.KIND, namespace, name, subresource)
         return self._decode(cls, self._call("PATCH", path, query, body, content_type(patch)))
 
+    def try_patch(self, cls: type[T], namespace: str, name: str, patch: Patch) -> T:
+        """What the object would be after a patch; nothing is written. Raises as `patch` does."""
+        path = _path_of(cls.KIND, namespace, name)
+        body = msgspec.json.encode(document(patch))
+        return self._decode(cls, self._call("PATCH", path, {"dryRun": "All"}, body, content_type(patch)))
+
     def delete(
         self,
         cls: type[T],

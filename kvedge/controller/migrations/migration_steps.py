@@ -7,12 +7,14 @@ that it is not handed over.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from kvedge.controller.migrations.attachment_creation import AttachmentCreation
 from kvedge.controller.migrations.coming_state import CAUGHT_UP_SECONDS
 from kvedge.controller.migrations.crossing_plan import LOST_BY_WORD
+from kvedge.controller.migrations.migration_status import with_migration_phase
 from kvedge.controller.migrations.migration_view import (
     ConfirmFree,
     CreateAttachments,
@@ -40,7 +42,7 @@ from kvedge.controller.vmi.vmi_view import patch_vmi
 from kvedge.kube.errors import NotFound
 from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import at_version
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.moves.crossing import MOVED_TO, MOVES_TO
 from kvedge.resources.names import MIGRATION_TARGET_NODE
 from kvedge.resources.types.core import Namespace, Pod
@@ -55,6 +57,12 @@ from kvedge.resources.types.migrations import (
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceStatus
 from kvedge.runtime.clock import rfc3339
+
+CLAIMS_ARE_LOST: Final = (
+    f"the CRD {VirtualMachineInstance.KIND.qualified_plural} of this cluster is of an older release, and does not keep"
+    " the names of the claims with the state of TPM and UEFI firmware: apply k3s/crds of this release, and migrate"
+    " again"
+)
 
 
 class MigrationSteps:
@@ -199,9 +207,31 @@ class MigrationSteps:
         active = {**vmi.status.active_pods, pod.metadata.uid: pod.spec.node_name}
         status = msgspec.structs.replace(vmi.status, migration_state=state, active_pods=active)
         labels = {"metadata": {"labels": {MIGRATION_TARGET_NODE: pod.spec.node_name}}}
+        if state.moves_state and not self._keeps_claims(vmi, state):
+            self._fail(view, CLAIMS_ARE_LOST)
+            return
         self._patch_vmi(vmi, status, labels)
         text = "Migration target pod is ready for preparation by virt-handler."
         self._events.record(view.migration, "Normal", "SuccessfulHandOver", text)
+
+    def _keeps_claims(self, vmi: VirtualMachineInstance, state: MigrationState) -> bool:
+        """Whether the server's CRD has what VMIs say of the claims of TPM and firmware: an older one drops it unseen,
+        and the VM would start with what its guest knew before it moved. Nothing is written.
+        """
+        tried = msgspec.structs.replace(state, target_taken_timestamp=rfc3339(self._sources.clock.now()))
+        body = {"status": {"migrationState": encode(tried)}}
+        meta = vmi.metadata
+        answer = self._client.try_patch(
+            VirtualMachineInstance, meta.namespace, meta.name, at_version(body, meta.resource_version)
+        )
+        found = answer.status.migration_state or MigrationState()
+        return _words_of_claims(found) == _words_of_claims(tried)
+
+    def _fail(self, view: MigrationView, why: str) -> None:
+        """The migration has failed before its hand-over; its Pod is ended in the next pass."""
+        migration = view.migration
+        self._write(migration, with_migration_phase(migration.status, "Failed", self._sources.clock.now()))
+        self._events.record(migration, "Warning", "FailedMigration", why)
 
     def _send_away(self, view: MigrationView, state: MigrationState, place: str) -> None:
         """The VM is held first: from then on nothing starts a second guest, whatever becomes of the VMI."""
@@ -289,3 +319,11 @@ class MigrationSteps:
         except NotFound:
             return
         self._sources.migrations.observe(written)
+
+
+def _words_of_claims(state: MigrationState) -> tuple[str, str, bool]:
+    return (
+        state.source_persistent_state_pvc_name,
+        state.target_persistent_state_pvc_name,
+        state.target_taken_timestamp is not None,
+    )

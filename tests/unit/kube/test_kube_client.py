@@ -24,6 +24,17 @@ def test_an_object_is_sent_in_the_bytes_in_which_a_server_would_write_it(tmp_pat
     assert written.encode() in api.requests[0].body
 
 
+def test_a_patch_that_is_tried_is_not_stored(tmp_path: Path) -> None:
+    answer = {"metadata": {"name": "a"}, "data": {"kept": "yes"}}
+    with scripted_api(lambda exchange: exchange.answer(200, answer)) as api:
+        client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig"))
+        patch = MergePatch({"data": {"kept": "yes", "lost": "no"}})
+        assert client.try_patch(ConfigMap, "default", "a", patch).data == {"kept": "yes"}
+    (request,) = api.requests
+    assert (request.method, request.query.get("dryRun")) == ("PATCH", "All")
+    assert b'"lost"' in request.body
+
+
 ELSEWHERE = "../../victim/configmaps/a"
 
 

@@ -21,7 +21,7 @@ from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance, Volume
 from tests.support.builders import a_vm, vmi_with
 from tests.support.values import replace
 from tests.unit.controller.migrations.small_server import SmallServer
-from tests.unit.controller.migrations.test_migration_loop import add_guest
+from tests.unit.controller.migrations.test_migration_loop import add_guest, phase, start
 from tests.unit.controller.migrations.test_target_creation import claims_of, target
 
 OLD = state_claim_name("web")
@@ -103,6 +103,39 @@ def test_none_is_made_before_the_vm_names_that_of_the_migration_before() -> None
     server.put(vm)
     server.turn("move-web")
     assert (target(server) is not None, claim(server, coming) is not None) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "dropped", ["sourcePersistentStatePVCName", "targetPersistentStatePVCName", "targetTakenTimestamp"]
+)
+def test_a_crd_of_an_older_release_fails_the_migration_before_anything_moves(dropped: str) -> None:
+    server = SmallServer()
+    _, coming = a_guest(server)
+    server.drops = {dropped}
+    server.turn("move-web")
+    pod = target(server)
+    assert pod is not None
+    start(server, pod)
+    server.turn("move-web")
+    vmi = server.find(VirtualMachineInstance, "web")
+    assert (vmi.status.migration_state, phase(server, "move-web")) == (None, "Failed")
+    ((kind, text),) = [(kind, text) for kind, reason, text in server.told() if reason == "FailedMigration"]
+    assert (kind, "apply k3s/crds of this release" in text) == ("Warning", True)
+    # And what was made for it goes.
+    assert (target(server), claim(server, coming)) == (None, None)
+
+
+def test_both_claims_are_handed_over_and_nothing_is_said_to_be_taken_yet() -> None:
+    server = SmallServer()
+    _, coming = a_guest(server)
+    server.turn("move-web")
+    pod = target(server)
+    assert pod is not None
+    start(server, pod)
+    server.turn("move-web")
+    state = server.find(VirtualMachineInstance, "web").status.migration_state
+    assert (state.source_persistent_state_pvc_name, state.target_persistent_state_pvc_name) == (OLD, coming)
+    assert (state.is_open, state.target_taken_timestamp) == (True, None)
 
 
 def moved(source: str, to: str, *, taken: bool = True) -> MigrationState:
