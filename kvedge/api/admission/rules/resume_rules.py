@@ -14,6 +14,8 @@ from kvedge.resources.disks.state_claims import STATE_CLAIM
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.values.saved_memory import RESUME_MEMORY
 
+# What a VM is then, as `controller/vm/vm_status` has it.
+_WITH_GUEST: Final = ("Running", "Paused", "Migrating", "Stopping")
 _AT: Final = Field("metadata").at("annotations").key(RESUME_MEMORY)
 
 
@@ -28,7 +30,9 @@ def resume_is_ours(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator
 def state_claim_is_ours(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator[Cause]:
     """With it a VM has the TPM of the claim that it names, and without it a new one, which knows none of its keys.
 
-    A VM that is made may say it: somebody brings it back with its claims, which say whose they are.
+    A VM that is made may say it: somebody brings it back with its claims, which say whose they are. While a guest runs
+    nobody takes the word away: a migration that has brought the state to another claim has its VM name that one, and
+    would write over it unseen.
     """
     before, after = (_read(document, STATE_CLAIM) for document in (old, new))
     if user.is_controller or after == before or not old:
@@ -42,6 +46,8 @@ def state_claim_is_ours(old: JsonObject, new: JsonObject, user: UserInfo) -> Ite
             f'{at}: it names the claim with the state of TPM and UEFI firmware; keep it, or set it to "" for new ones'
         )
         yield unsupported_cause(at, text)
+    elif _has_guest(old):
+        yield unsupported_cause(at, f'{at}: the guest uses this claim: stop the VM, and then set it to ""')
 
 
 def resumed_machine_stays(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator[Cause]:
@@ -59,6 +65,13 @@ def _read(document: JsonObject, name: str = RESUME_MEMORY) -> object:
     metadata = document.get("metadata")
     found = metadata.get("annotations") if isinstance(metadata, dict) else None
     return found.get(name) if isinstance(found, dict) else None
+
+
+def _has_guest(document: JsonObject) -> bool:
+    """Whether a VM or a VMI has one, as far as its status says; one that waits for a claim that is lost has none."""
+    status = document.get("status")
+    found = status if isinstance(status, dict) else {}
+    return found.get("printableStatus") in _WITH_GUEST or found.get("phase") == "Running"
 
 
 def _template(document: JsonObject) -> object:

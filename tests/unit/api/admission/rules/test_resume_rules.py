@@ -64,6 +64,26 @@ def test_a_user_gives_no_vm_the_tpm_of_another_one_and_loses_none_by_mistake(
     assert not list(state_claim_is_ours(with_state(old), with_state(new), CONTROLLER))
 
 
+@pytest.mark.parametrize(
+    ("status", "is_refused"),
+    [
+        *(({"printableStatus": text}, True) for text in ("Running", "Paused", "Migrating", "Stopping")),
+        *(({"printableStatus": text}, False) for text in ("Stopped", "Starting", "ErrorPvcNotFound", 1)),
+        ({"phase": "Running"}, True),
+        ({"phase": "Scheduling"}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_a_new_tpm_is_asked_for_while_no_guest_has_the_old_one(status: Any, is_refused: bool) -> None:
+    old, new = with_state("mine") | {"status": status}, with_state("") | {"status": status}
+    causes = list(state_claim_is_ours(old, new, USER))
+    assert ["stop the VM, and then" in cause.message for cause in causes] == [True] * is_refused
+    # What says so already may go on saying so.
+    assert not list(state_claim_is_ours(new, new, USER))
+    assert not list(state_claim_is_ours(old, new, CONTROLLER))
+
+
 def test_the_machine_stays_while_the_word_is_there() -> None:
     changed = a_vm("memory 1", hostname="another")
     (cause,) = resumed_machine_stays(a_vm("memory 1"), changed, USER)
