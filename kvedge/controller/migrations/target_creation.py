@@ -118,7 +118,8 @@ class TargetCreation:
         if filling := _find_filling(vmi, found):
             self._events.record(view.migration, "Normal", WAITS, filling)
             return _FILLING_SECONDS
-        pod = target_pod(moved, view.migration, source, config, found, self._find_avoided(view))
+        avoided, labels = self._find_avoided(view), self._labels_of(vmi.status.node_name)
+        pod = target_pod(moved, view.migration, source, config, found, avoided, labels)
         try:
             pod = place_pod(pod, moved, found.values(), self._client, config)
         except FunctionsUnknown as error:
@@ -189,6 +190,10 @@ class TargetCreation:
         """The host names of nodes whose handlers have another version."""
         nodes = (self._sources.nodes.get("", name) for name, found in view.versions.items() if found != view.version)
         return {node.metadata.labels.get(HOST_NAME, node.metadata.name) for node in nodes if node is not None}
+
+    def _labels_of(self, node_name: str) -> dict[str, str]:
+        node = self._sources.nodes.get("", node_name)
+        return {} if node is None else node.metadata.labels
 
 
 def _find_unfit(vmi: VirtualMachineInstance, found: Mapping[str, PersistentVolumeClaim]) -> str:

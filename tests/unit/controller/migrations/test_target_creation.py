@@ -12,7 +12,7 @@ from kvedge.resources.types.migrations import MIGRATION_JOB_UID
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import ClaimInfo, MigratedVolume, VirtualMachineInstance
 from tests.support.builders import a_claim, a_pod, a_vmi, vmi_with, with_volumes
-from tests.unit.controller.migrations.small_server import SmallServer
+from tests.unit.controller.migrations.small_server import SmallServer, a_namespaced_node
 from tests.unit.controller.migrations.test_migration_loop import add_guest
 
 OLD = {"name": "root", "persistentVolumeClaim": {"claimName": "old"}}
@@ -121,3 +121,18 @@ def test_no_pod_is_made_for_a_claim_that_another_vm_has_got_since() -> None:
     assert target(server) is None
     ((_, reason, text),) = server.told()
     assert (reason, text.startswith("PVC new of volume root is in use by VM db")) == ("FailedCreate", True)
+
+
+def test_the_pod_wishes_for_the_cpu_of_the_node_that_the_guest_leaves() -> None:
+    server = SmallServer()
+    add_guest(server)
+    for name, model in (("node-1", "Icelake"), ("node-2", "Nehalem")):
+        node = a_namespaced_node(name, name)
+        node.metadata.labels[f"host-model-cpu.node.kubevirt.io/{model}"] = "true"
+        server.put(node)
+    server.tell()
+    server.turn("move-web")
+    made = target(server)
+    assert made is not None
+    wishes = str(made.spec.affinity)
+    assert ("Icelake" in wishes, "Nehalem" in wishes) == (True, False)

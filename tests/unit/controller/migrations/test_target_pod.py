@@ -96,6 +96,41 @@ def test_nodes_of_another_version_are_avoided(asked, expected):
     assert said == expected
 
 
+def cpu_wishes(pod: Pod) -> list[tuple[str, int]]:
+    terms = pod.spec.affinity["nodeAffinity"].get("preferredDuringSchedulingIgnoredDuringExecution", [])
+    return [(term["preference"]["matchExpressions"][0]["key"], term["weight"]) for term in terms]
+
+
+NODE_OF_ONE_CPU = {
+    "host-model-cpu.node.kubevirt.io/Icelake": "true",
+    "cpu-model.node.kubevirt.io/Nehalem": "true",
+    "kubernetes.io/hostname": "n",
+}
+
+
+@pytest.mark.parametrize("model", [None, "", "host-model", "host-passthrough"])
+def test_a_guest_with_its_nodes_cpu_goes_rather_to_one_that_has_it_too(model: str | None) -> None:
+    vmi = a_guest() if model is None else a_guest({"domain": {"cpu": {"model": model}}})
+    own = {"weight": 3, "preference": {"matchExpressions": [{"key": "mine", "operator": "Exists"}]}}
+    vmi.spec.affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [own]}}
+    pod = made(vmi, source_labels=NODE_OF_ONE_CPU, avoided=["old"])
+    same, able = "host-model-cpu.node.kubevirt.io/Icelake", "cpu-model.node.kubevirt.io/Icelake"
+    assert cpu_wishes(pod) == [("mine", 3), (same, 40), (able, 40)]
+    # Nothing is demanded that was not before.
+    required = pod.spec.affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert (
+        required
+        == made(vmi, avoided=["old"]).spec.affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    )
+    assert pod.spec.node_selector == made(vmi).spec.node_selector
+
+
+def test_a_guest_with_a_cpu_of_its_own_and_one_of_a_node_that_says_nothing_wish_for_none() -> None:
+    named = a_guest({"domain": {"cpu": {"model": "Nehalem"}}})
+    for pod in (made(named, source_labels=NODE_OF_ONE_CPU), made(a_guest(), source_labels={"a": "b"})):
+        assert "nodeAffinity" not in pod.spec.affinity
+
+
 def test_a_selector_that_the_migration_adds_yields_to_the_vmis_own():
     pod = made(
         a_guest({"nodeSelector": {"zone": "a"}}), added={"zone": "b", "rack": "1", "kubevirt.io/schedulable": "x"}
