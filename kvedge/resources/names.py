@@ -54,6 +54,8 @@ DOMAIN: Final = "kubevirt.io/domain"
 HEARTBEAT: Final = "kubevirt.io/heartbeat"
 VM_GENERATION: Final = "kubevirt.io/vm-generation"
 PCI_TOPOLOGY: Final = "kubevirt.io/pci-topology-version"
+# Of a VMI: its PCI devices have no ports before them. Some systems want that; nothing is plugged in by virtio then.
+PCI_ON_ROOT: Final = "kubevirt.io/placePCIDevicesOnRootComplex"
 # Of a VM's template, written when the VM is made: its guests start with room for CPUs and memory that come while they
 # run. A VM without it has the machine that it had before there was room. kvedge's own.
 GROWTH_ROOM: Final = "kvedge.io/growth-room"

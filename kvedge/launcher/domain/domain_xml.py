@@ -44,6 +44,7 @@ from kvedge.launcher.domain.placement.cputune_xml import add_cputune
 from kvedge.launcher.domain.placement.numa_plan import plan_numa
 from kvedge.launcher.domain.placement.numa_xml import add_cells, add_numatune
 from kvedge.launcher.domain.placement.pin_plan import plan_pins
+from kvedge.launcher.domain.placement.root_complex import is_on_root, place_on_root
 from kvedge.launcher.domain.placement.tagged_devices import place_tagged
 from kvedge.launcher.domain.platform import Platform, platform_of
 from kvedge.launcher.domain.vsock_xml import add_vsock
@@ -117,5 +118,8 @@ def _add_devices(
     add_memory_device(devices, vmi.spec.domain, platform.architecture)
     add_vsock(devices, vmi, platform)
     placed = sum(1 for each in tagged if each.place and each.device.kind != "usb")
+    if is_on_root(vmi):
+        place_on_root(devices, platform)
+        return
     memory = guest_memory(vmi.spec.domain)
     add_root_ports(devices, platform, memory, hotplug=not spec.disable_hotplug, placed=placed)
