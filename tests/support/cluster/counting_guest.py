@@ -213,7 +213,12 @@ class CountingGuest:
         """Until it has said two more numbers where it is: one may have been on its way."""
         with self.log_on(self.node) as log:
             begun = len(log.counts())
-            wait_until(lambda: len(log.counts()) > begun + 1, f"{self.name} counts on", 30)
+            try:
+                wait_until(lambda: len(log.counts()) > begun + 1, f"{self.name} counts on", 30)
+            except AssertionError as error:
+                # A guest that has stopped says why, or that it has not.
+                error.add_note(f"its last words: {log.text()[-4000:]!r}")
+                raise
 
     def migrate(self, name: str) -> VirtualMachineInstanceMigration:
         """Ask for a migration, also when a test is tried again that has had one of this name."""
