@@ -6,6 +6,7 @@ Touches nothing.
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Final
 
 CDI_GROUP: Final = "cdi.kubevirt.io"
@@ -65,7 +66,20 @@ APP: Final = "containerized-data-importer"
 WORKER_LABEL: Final = f"{_PREFIX}storage.import.importPvcName"
 # How an image that DataVolumes are made from describes itself: labels from the DataSource to the claim.
 INSTANCETYPE_LABELS: Final = "instancetype.kubevirt.io/default-"
+# Ours, on a DataSource: the names of the labels that it has of its source, with commas between them.
+TOLD_LABELS: Final = "kvedge.io/told-labels"
 _LONGEST_NAME: Final = 253
+# CDI's own are left out: one of them says by which DataImportCron a DataSource is led.
+_TOLD: Final = re.compile(r"(?!cdi\.)(?:[\w.]+\.)?kubevirt\.io/[\w.-]+$")
+
+
+def is_told_label(name: str) -> bool:
+    """Whether CDI copies a label: from a DataImportCron to its imports, and from a claim to its DataSource.
+
+    >>> is_told_label("instancetype.kubevirt.io/default-preference"), is_told_label("cdi.kubevirt.io/dataImportCron")
+    (True, False)
+    """
+    return _TOLD.match(name) is not None
 
 
 def name_after(prefix: str, claim: str) -> str:

@@ -9,7 +9,7 @@ import copy
 import re
 from typing import Final
 
-from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, CRON_LABEL
+from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, CRON_LABEL, is_told_label
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import (
@@ -49,10 +49,14 @@ def is_import(cron: DataImportCron, dv: DataVolume) -> bool:
 
 
 def import_of(cron: DataImportCron, digest: str) -> DataVolume:
-    """The DataVolume to make: the template's, for this very digest where the source knows digests."""
+    """The DataVolume to make: the template's, for this very digest where the source knows digests.
+
+    It has KubeVirt's labels of the DataImportCron, too: they come to its claim, and from there to the DataSource.
+    """
     template = cron.spec.template
     meta = _meta(cron, import_name(cron, digest))
-    meta.labels = {**template.metadata.labels, **meta.labels}
+    told = {name: text for name, text in cron.metadata.labels.items() if is_told_label(name)}
+    meta.labels = {**template.metadata.labels, **told, **meta.labels}
     # No VM uses an image before it is there.
     meta.annotations = {BIND_IMMEDIATELY: "", **template.metadata.annotations}
     made = DataVolume(metadata=meta, spec=copy.deepcopy(template.spec))

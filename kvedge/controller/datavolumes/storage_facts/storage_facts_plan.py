@@ -6,7 +6,6 @@ done.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
@@ -15,7 +14,13 @@ from kvedge.controller.datavolumes.cdi_conditions import date_condition
 from kvedge.controller.datavolumes.storage_facts.provisioners import find_property_sets
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.data_volume_names import DEFAULT_OVERHEAD, INSTANCETYPE_LABELS, POD_PHASE
+from kvedge.resources.data_volume_names import (
+    DEFAULT_OVERHEAD,
+    INSTANCETYPE_LABELS,
+    POD_PHASE,
+    TOLD_LABELS,
+    is_told_label,
+)
 from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.types.data_volumes import (
     CdiCondition,
@@ -38,9 +43,6 @@ from kvedge.resources.types.storage import (
 CRON_FORMAT: Final = "pvc"
 _READY: Final = "Ready"
 _CONSUMABLE: Final = (_READY, "DataSource is ready to be consumed")
-# What CDI copies from a source to its DataSource: by these labels a VM finds its instance type. CDI's own are left out:
-# one of them says by which DataImportCron a DataSource is led.
-_TOLD_LABELS: Final = re.compile(r"(?!cdi\.)(?:[\w.]+\.)?kubevirt\.io/[\w.-]+$")
 
 
 def profile_status(storage_class: StorageClass, profile: StorageProfile) -> StorageProfileStatus:
@@ -94,7 +96,7 @@ def plan_data_source(
     snapshot_of: Callable[[str, str], VolumeSnapshot | None],
     now: datetime,
 ) -> JsonObject:
-    """The patch of a DataSource, which also gets KubeVirt's labels of what it points at.
+    """The patch of a DataSource, which also gets KubeVirt's labels of what it points at, and loses those of before.
 
     `other` gives the one of a name in its namespace, `claim_of` a claim, `snapshot_of` a VolumeSnapshot.
     """
@@ -110,10 +112,29 @@ def plan_data_source(
     status = DataSourceStatus(source=source, conditions=[date_condition(before, condition, now)])
     change = merge_difference(encode(item.status), encode(status))
     body: JsonObject = {"status": change} if change else {}
-    told = {name: text for name, text in labels.items() if _is_told(name, own=_is_own(item, source))}
-    if any(item.metadata.labels.get(name) != text for name, text in told.items()):
-        body["metadata"] = {"labels": dict(told)}
+    if problem[0] == _READY or item.status.source != source:
+        told = {name: text for name, text in labels.items() if _is_told(name, own=_is_own(item, source))}
+        body.update(_tell_labels(item, told))
     return body
+
+
+def _tell_labels(item: DataSource, told: Mapping[str, str]) -> JsonObject:
+    """The patch that gives a DataSource these labels, and takes away what it has of a source before.
+
+    A label that it had already, of the same value, is its own and stays.
+    """
+    has = item.metadata.labels
+    noted = item.metadata.annotations.get(TOLD_LABELS, "")
+    before = {name for name in noted.split(",") if is_told_label(name)}
+    new: JsonObject = {name: text for name, text in told.items() if has.get(name) != text}
+    gone: JsonObject = dict.fromkeys(sorted(name for name in before - told.keys() if name in has))
+    names = ",".join(sorted(new.keys() | before & told.keys()))
+    metadata: JsonObject = {}
+    if new or gone:
+        metadata["labels"] = {**new, **gone}
+    if names != noted:
+        metadata["annotations"] = {TOLD_LABELS: names or None}
+    return {"metadata": metadata} if metadata else {}
 
 
 def _is_own(item: DataSource, source: DataSourceSource) -> bool:
@@ -124,7 +145,7 @@ def _is_own(item: DataSource, source: DataSourceSource) -> bool:
 
 def _is_told(label: str, *, own: bool) -> bool:
     """Whether a source's label is copied: of another namespace's source no more than VMs ask for."""
-    return bool(_TOLD_LABELS.match(label)) if own else label.startswith(INSTANCETYPE_LABELS)
+    return is_told_label(label) if own else label.startswith(INSTANCETYPE_LABELS)
 
 
 def _resolve(

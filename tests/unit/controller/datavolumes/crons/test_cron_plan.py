@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kvedge.controller.datavolumes.crons.cron_objects import import_of
 from kvedge.controller.datavolumes.crons.cron_plan import (
     IN_THE_WAY_SECONDS,
     POLL_AGAIN_SECONDS,
@@ -139,6 +140,13 @@ def test_without_a_schedule_it_looks_on_demand_alone() -> None:
 def test_what_somebody_else_has_polled_is_imported() -> None:
     plan = plan_cron(CronView(a_cron({"schedule": ""}, **{DESIRED_DIGEST: FIRST})), NOW)
     assert CreateImport in kinds(plan)
+
+
+def test_an_import_has_kubevirts_labels_of_its_cron_which_come_to_the_data_source_by_its_claim() -> None:
+    cron = a_cron(status=LOOKED)
+    told = {"instancetype.kubevirt.io/default-preference": "linux"}
+    cron.metadata.labels = {**told, "team": "a", "cdi.kubevirt.io/dataImportCron": "other"}
+    assert import_of(cron, FIRST).metadata.labels == {"os": "linux", **told, CRON_LABEL: "nightly"}
 
 
 def test_a_new_digest_is_written_down_and_imported_by_that_digest() -> None:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kvedge.controller.datavolumes.storage_facts.storage_facts_plan import plan_config, plan_data_source, plan_profile
-from kvedge.resources.codec import decode
+from kvedge.resources.codec import decode, encode
+from kvedge.resources.data_volume_names import TOLD_LABELS
 from kvedge.resources.meta import LocalObjectReference, ObjectMeta
 from kvedge.resources.types.data_volumes import (
     CdiConfig,
@@ -19,6 +20,7 @@ from kvedge.resources.types.data_volumes import (
     StorageProfileSpec,
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
+from kvedge.standalone.apiserver.patch import merge_patch
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -65,9 +67,42 @@ def test_a_data_source_has_kubevirts_labels_of_the_claim_that_it_points_at() -> 
     wanted = {"instancetype.kubevirt.io/default-preference": "debian", "kubevirt.io/size": "small"}
     claim = golden("disk", **wanted, app="golden", **{"evilkubevirt.io/x": "y"})
     item = data_source("disk", team="a", **{"kubevirt.io/size": "large"})
-    assert plan(item, claim)["metadata"] == {"labels": wanted}
+    names = ",".join(sorted(wanted))
+    assert plan(item, claim)["metadata"] == {"labels": wanted, "annotations": {TOLD_LABELS: names}}
     assert "metadata" not in plan(data_source("disk", **wanted), claim)
     assert "metadata" not in plan(item, None)
+
+
+def patched(item: DataSource, body: dict[str, Any]) -> DataSource:
+    """What a server makes of a DataSource and a merge patch."""
+    return decode(DataSource, merge_patch.apply(encode(item), body))
+
+
+def test_a_data_source_that_points_elsewhere_loses_the_labels_of_its_former_source() -> None:
+    first = golden("first", **{"kubevirt.io/size": "small", "kubevirt.io/os": "debian", "kubevirt.io/team": "a"})
+    item = data_source("first", team="a", **{"kubevirt.io/team": "a"})
+    item = patched(item, plan(item, first))
+    assert plan(item, first) == {}
+    second = golden("second", **{"kubevirt.io/size": "large"})
+    item.spec = data_source("second").spec
+    item = patched(item, plan(item, second))
+    assert item.metadata.labels == {"team": "a", "kubevirt.io/team": "a", "kubevirt.io/size": "large"}
+    assert item.metadata.annotations == {TOLD_LABELS: "kubevirt.io/size"}
+    assert plan(item, second) == {}
+    item.spec = data_source("third").spec
+    item = patched(item, plan(item, None))
+    assert item.metadata.labels == {"team": "a", "kubevirt.io/team": "a"}
+    assert item.metadata.annotations == {}
+
+
+def test_a_label_that_a_source_no_longer_has_goes_but_not_while_the_source_is_away() -> None:
+    claim = golden("disk", **{"kubevirt.io/size": "small"})
+    item = data_source("disk")
+    item = patched(item, plan(item, claim))
+    item = patched(item, plan(item, None))
+    assert item.metadata.labels == {"kubevirt.io/size": "small"}
+    item = patched(item, plan(item, golden("disk")))
+    assert item.metadata.labels == {}
 
 
 def test_a_data_source_is_never_led_by_the_cron_of_a_claim_that_it_points_at() -> None:
@@ -82,7 +117,7 @@ def test_of_another_namespaces_claim_no_more_is_told_than_vms_ask_for() -> None:
     item = data_source("disk")
     assert item.spec.source.pvc is not None
     item.spec.source.pvc.namespace = "other"
-    assert plan(item, claim)["metadata"] == {"labels": wanted}
+    assert plan(item, claim)["metadata"]["labels"] == wanted
 
 
 def test_being_ready_of_another_claim_has_a_time_of_its_own() -> None:
