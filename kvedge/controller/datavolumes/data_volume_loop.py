@@ -25,6 +25,7 @@ from kvedge.controller.datavolumes.data_volume_view import (
     DataVolumePlan,
     DataVolumeView,
     DeleteWorker,
+    LabelDataVolume,
     PatchClaim,
     PatchStatus,
 )
@@ -191,6 +192,10 @@ class DataVolumeLoop:
                 case PatchStatus(body):
                     patch = at_version(body, dv.metadata.resource_version)
                     dv = self._client.patch(DataVolume, dv.metadata.namespace, dv.metadata.name, patch, "status")
+                    self._volumes.observe(dv)
+                case LabelDataVolume(labels):
+                    patch = at_version({"metadata": {"labels": dict(labels)}}, dv.metadata.resource_version)
+                    dv = self._client.patch(DataVolume, dv.metadata.namespace, dv.metadata.name, patch)
                     self._volumes.observe(dv)
                 case PatchClaim(claim, body):
                     self._patch_claim(claim, body)

@@ -6,6 +6,7 @@ controller stands in the claim's annotations.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -44,6 +45,7 @@ from kvedge.controller.datavolumes.data_volume_view import (
     DataVolumePlan,
     DataVolumeView,
     DeleteWorker,
+    LabelDataVolume,
     PatchClaim,
     SourceSeen,
 )
@@ -136,10 +138,11 @@ def _plan_claim_of(
 
 
 def _describe(claim: PersistentVolumeClaim, source: PersistentVolumeClaim) -> None:
-    described = {
-        key: value for key, value in source.metadata.labels.items() if key.startswith(names.INSTANCETYPE_LABELS)
-    }
-    claim.metadata.labels = {**described, **claim.metadata.labels}
+    claim.metadata.labels = {**_description(source.metadata.labels), **claim.metadata.labels}
+
+
+def _description(labels: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in labels.items() if key.startswith(names.INSTANCETYPE_LABELS)}
 
 
 def _too_small(dv: DataVolume, source: SourceSeen, made: PersistentVolumeClaim | ClaimProblem) -> ClaimProblem | None:
@@ -229,7 +232,10 @@ def _plan_done(view: DataVolumeView, claim: PersistentVolumeClaim, bound: State,
     running = State("False", "Completed", complete_message(view.dv))
     kept = names.RETAIN_POD in view.dv.metadata.annotations
     gone = () if kept else tuple(DeleteWorker(pod) for pod in view.workers if not goes(pod))
-    return report(view, Outlook(SUCCEEDED, bound, running, restarts=restarts_of(claim)), now, gone)
+    # As with CDI, a DataVolume tells what its claim does, unless it tells something of its own.
+    new = {} if _description(view.dv.metadata.labels) else _description(claim.metadata.labels)
+    told = (LabelDataVolume(new),) if new else ()
+    return report(view, Outlook(SUCCEEDED, bound, running, restarts=restarts_of(claim)), now, (*gone, *told))
 
 
 def _is_filled_already(dv: DataVolume, claim: PersistentVolumeClaim) -> bool:

@@ -53,7 +53,15 @@ class PatchStatus(Struct, frozen=True):
     body: JsonObject
 
 
-Action: TypeAlias = CreateClaim | PatchClaim | CreateWorker | DeleteWorker | PatchStatus | SenderAction
+class LabelDataVolume(Struct, frozen=True):
+    """Give the DataVolume these labels."""
+
+    labels: dict[str, str]
+
+
+Action: TypeAlias = (
+    CreateClaim | PatchClaim | CreateWorker | DeleteWorker | PatchStatus | LabelDataVolume | SenderAction
+)
 
 
 class DataVolumePlan(Struct, frozen=True):

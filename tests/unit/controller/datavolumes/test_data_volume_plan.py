@@ -24,6 +24,7 @@ from kvedge.controller.datavolumes.data_volume_view import (
     DataVolumePlan,
     DataVolumeView,
     DeleteWorker,
+    LabelDataVolume,
     PatchClaim,
     PatchStatus,
     SourceSeen,
@@ -465,6 +466,16 @@ def test_a_copy_takes_size_and_description_from_its_source() -> None:
     claim = only(plan_of(DataVolumeView(dv, source=SourceSeen(golden()), storage=STORAGE)), CreateClaim).claim
     assert claim.spec.resources.requests["storage"] == str(GIB)
     assert claim.metadata.labels["instancetype.kubevirt.io/default-x"] == "y"
+
+
+def test_a_data_volume_tells_the_instance_type_of_its_claim_unless_it_tells_its_own() -> None:
+    dv = data_volume()
+    claim = claim_for(dv, **{names.POD_PHASE: "Succeeded"})
+    told = {"instancetype.kubevirt.io/default-instancetype": "small"}
+    claim.metadata.labels = {**told, "app": "golden"}
+    assert only(plan_of(DataVolumeView(dv, claim)), LabelDataVolume).labels == told
+    dv.metadata.labels = {"instancetype.kubevirt.io/default-preference": "debian"}
+    assert LabelDataVolume not in map(type, plan_of(DataVolumeView(dv, claim)).actions)
 
 
 def test_a_copy_into_less_is_refused() -> None:
