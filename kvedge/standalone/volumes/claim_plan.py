@@ -13,9 +13,10 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from kvedge.kube.events import EventType
+from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from kvedge.standalone.volumes.claim_sources import is_filled_elsewhere, names_other_namespace
+from kvedge.standalone.volumes.claim_sources import is_filled_elsewhere, names_other_namespace, source_kind
 from kvedge.standalone.volumes.volume_manifest import wrong_parameters
 from kvedge.standalone.volumes.volume_matching import (
     best_match,
@@ -138,7 +139,7 @@ def _plan_making(claim: PersistentVolumeClaim, storage_class: StorageClass | Non
         return (Tell("Warning", "ProvisioningFailed", text),)
     if is_filled_elsewhere(claim):
         # A populator hands a volume over that it has filled; anything made here would be in its way.
-        return ()
+        return (_tell_filler(claim),)
     if names_other_namespace(claim):
         text = (
             "spec.dataSourceRef.namespace: a source in another namespace is not supported: use a DataVolume with "
@@ -146,6 +147,20 @@ def _plan_making(claim: PersistentVolumeClaim, storage_class: StorageClass | Non
         )
         return (Tell("Warning", "ProvisioningFailed", text),)
     return (AskProvisioner(PROVISIONER), Provision(storage_class))
+
+
+def _tell_filler(claim: PersistentVolumeClaim) -> Tell:
+    """Who would fill it; where nobody does, the reason is that of Kubernetes' volume-data-source-validator."""
+    group, kind = source_kind(claim)
+    if group == CDI_GROUP:
+        text = (
+            f"spec.dataSourceRef: kvedge has no populator for kind {kind} of {group}: instead of the claim, make a"
+            " DataVolume with this source"
+        )
+        return Tell("Warning", "UnrecognizedDataSourceKind", text)
+    return Tell(
+        "Normal", "WaitForPopulator", f"waiting for a populator that fills it from kind {kind} of {group or 'v1'}"
+    )
 
 
 def _plan_named(seen: ClaimSeen) -> tuple[ClaimStep, ...]:

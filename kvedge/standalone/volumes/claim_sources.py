@@ -25,6 +25,12 @@ def is_filled_elsewhere(claim: PersistentVolumeClaim) -> bool:
     return bool(_source(claim)) and not source_claim(claim) and not snapshot_of(claim)
 
 
+def source_kind(claim: PersistentVolumeClaim) -> tuple[str, str]:
+    """API group and kind of what it is to be filled with; both empty when it is to be empty."""
+    source = _source(claim) or {}
+    return source.get("apiGroup") or "", source.get("kind") or ""
+
+
 def names_other_namespace(claim: PersistentVolumeClaim) -> bool:
     """Whether its source is in another namespace, by its own word."""
     source = claim.spec.data_source_ref or {}
@@ -32,9 +38,7 @@ def names_other_namespace(claim: PersistentVolumeClaim) -> bool:
 
 
 def _name(claim: PersistentVolumeClaim, group: str, kind: str) -> str:
-    source = _source(claim) or {}
-    is_meant = (source.get("apiGroup") or "", source.get("kind")) == (group, kind)
-    return str(source.get("name") or "") if is_meant else ""
+    return str((_source(claim) or {}).get("name") or "") if source_kind(claim) == (group, kind) else ""
 
 
 def _source(claim: PersistentVolumeClaim) -> JsonObject | None:

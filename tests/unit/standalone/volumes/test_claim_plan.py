@@ -103,9 +103,19 @@ def test_the_empty_class_never_becomes_the_default_one() -> None:
     assert told(steps)[0][0] == "FailedBinding"
 
 
-def test_a_claim_that_a_populator_fills_is_left_alone() -> None:
+def test_a_claim_that_a_populator_fills_says_that_it_waits_and_gets_nothing() -> None:
+    source = {"apiGroup": "example.com", "kind": "Archive", "name": "x"}
+    said = ("WaitForPopulator", "waiting for a populator that fills it from kind Archive of example.com")
+    assert told(plan(claim(dataSourceRef=source))) == [said]
+
+
+def test_a_claim_for_a_populator_of_cdi_names_the_data_volume_that_does_the_same() -> None:
     source = {"apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource", "name": "x"}
-    assert plan(claim(dataSourceRef=source)) == ()
+    ((reason, text),) = told(plan(claim(dataSourceRef=source)))
+    assert reason == "UnrecognizedDataSourceKind"
+    assert text.startswith(
+        "spec.dataSourceRef: kvedge has no populator for kind VolumeImportSource of cdi.kubevirt.io: "
+    )
 
 
 def test_a_claim_of_a_foreign_class_names_its_provisioner() -> None:
