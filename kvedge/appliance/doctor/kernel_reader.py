@@ -15,7 +15,7 @@ from typing import Final
 
 import psutil
 
-_NETWORK_MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net")
+_NETWORK_MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "nft_limit", "vhost_net")
 _MODULES: Final = (*_NETWORK_MODULES, "loop", "dm_mod", "dm_thin_pool", "vfio_pci")
 _LIMITS: Final = ("fs/inotify/max_user_instances", "fs/inotify/max_user_watches", "fs/file-max", "kernel/pid_max")
 
@@ -73,7 +73,7 @@ def _is_used(module: str) -> bool:
         "dm_mod": "/sys/class/misc/device-mapper",
     }
     config = {"veth": "CONFIG_VETH=y", "bridge": "CONFIG_BRIDGE=y", "nf_tables": "CONFIG_NF_TABLES=y"}
-    config["nft_connlimit"] = "CONFIG_NFT_CONNLIMIT=y"
+    config |= {"nft_connlimit": "CONFIG_NFT_CONNLIMIT=y", "nft_limit": "CONFIG_NFT_LIMIT=y"}
     if module in evidence and Path(evidence[module]).exists():
         return True
     return module in config and config[module] in _kernel_config()

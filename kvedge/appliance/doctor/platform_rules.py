@@ -22,6 +22,7 @@ _MODULES: Final[Mapping[str, tuple[Level, str]]] = {
     "veth": (Level.FAIL, "Pods get no network"),
     "nf_tables": (Level.FAIL, "VMs cannot reach the outside"),
     "nft_connlimit": (Level.WARN, "nothing keeps a guest from filling the host's table of connections"),
+    "nft_limit": (Level.WARN, "a guest that asks for names without end leaves its neighbours few answers"),
     "vhost_net": (Level.WARN, "QEMU serves guests' network cards itself, which is slower"),
     "loop": (Level.WARN, "claims of mode Block get no device"),
 }

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
 
+from kvedge.network.address_plan import gateway_address
 from kvedge.network.dhcp.dhcp_plan import parse_mac
 from kvedge.network.drop_rules import Reason, counting, drop
 from kvedge.network.nft.nft_port_rules import (
@@ -28,6 +29,7 @@ from kvedge.network.nft.nft_rules import (
     MASQUERADE,
     address_key,
     begins_more_flows_than,
+    comes_more_often_than,
     destination_not_in,
     destination_not_within,
     destination_within,
@@ -41,6 +43,7 @@ from kvedge.network.nft.nft_rules import (
     oifname_is_not,
     source_not_within,
     source_within,
+    udp_port_within,
 )
 from kvedge.network.nft.nft_tables import Chain, Family, Hook, Rule, Set, Table
 
@@ -54,6 +57,11 @@ FILTER_PRIORITY: Final = 0
 # they may have at once fit into it. A guest that serves thousands is still far below; each takes about 400 bytes, and
 # looking for those that have ended takes about a millisecond for so many, at most once per tick of the clock.
 MOST_FLOWS: Final = 4096
+# Of questions to the box's name server, whose socket holds less than 300 packets of all guests: a flood that comes so
+# far takes its neighbours' places there.
+NAMES_PORT: Final = 53
+QUESTIONS_PER_SECOND: Final = 200
+QUESTIONS_AT_ONCE: Final = 100
 NOBODY: Final = "0.0.0.0"
 NOBODY_IN_IPV6: Final = "::"
 # The node bridge's own, by which guests know their router: no guest says that it has it.
@@ -73,14 +81,16 @@ HOSTS: Final = Set("hosts", (("ipv4_addr", 4),))
 FLOWS: Final = Set("flows", (("ipv4_addr", 4),), most=65_535)
 HOSTS_OF_IPV6: Final = Set("hosts", (("ipv6_addr", 16),))
 FLOWS_OF_IPV6: Final = Set("flows", (("ipv6_addr", 16),), most=65_535)
+# How often each Pod asks for names.
+QUESTIONS: Final = Set("questions", (("ipv4_addr", 4),), most=65_535, seconds=60)
 
 
-def nat_table(name: str, cidr: str, bridge: str, *, limits_flows: bool = True) -> Table:
+def nat_table(name: str, cidr: str, bridge: str, *, limits_flows: bool = True, limits_questions: bool = True) -> Table:
     """What leaves the bridge for elsewhere does so with the host's address, unless the Pods' addresses are known there.
 
-    No Pod has more than its share of the connections that the host can track, unless the kernel cannot count them
-    (`limits_flows`). Nothing is forwarded to an address of the
-    bridge's that nobody has: each would be a neighbour for whom the host looks, and it can look for a thousand.
+    No Pod has more than its share of the connections that the host can track, nor of the box's name server, unless the
+    kernel cannot count them (`limits_flows`, `limits_questions`). Nothing is forwarded to an address of the bridge's
+    that nobody has: each would be a neighbour for whom the host looks, and it can look for a thousand.
     """
     network = ip_network(cidr)
     hosts, counts = (HOSTS, FLOWS) if network.version == 4 else (HOSTS_OF_IPV6, FLOWS_OF_IPV6)
@@ -93,14 +103,27 @@ def nat_table(name: str, cidr: str, bridge: str, *, limits_flows: bool = True) -
     flood = (*iifname_is(bridge), *begins_more_flows_than(MOST_FLOWS, counts.name, network.version), DROP)
     is_not_there = destination_not_in(hosts.name, network.version)
     to_nobody = (*oifname_is(bridge), *destination_within(cidr), *is_not_there, DROP)
-    flows = (Chain("prerouting", Hook.PREROUTING, FLOWS_PRIORITY, (flood,)),) if limits_flows else ()
+    early, sets = ((flood,), (hosts, counts)) if limits_flows else ((), (hosts,))
+    if limits_questions and network.version == 4:
+        early, sets = (*early, _asks_too_often(cidr, bridge)), (*sets, QUESTIONS)
     chains = (
-        *flows,
+        *((Chain("prerouting", Hook.PREROUTING, FLOWS_PRIORITY, early),) if early else ()),
         Chain("forward", Hook.FORWARD, FILTER_PRIORITY, (to_nobody,)),
         Chain("postrouting", Hook.POSTROUTING, SOURCE_NAT_PRIORITY, (rule,) if is_translated(cidr) else (), type="nat"),
     )
     family = Family.IP if network.version == 4 else Family.IP6
-    return Table(family, name, chains, (hosts, counts) if limits_flows else (hosts,))
+    return Table(family, name, chains, sets)
+
+
+def _asks_too_often(cidr: str, bridge: str) -> Rule:
+    """The name server has IPv4 alone; others than its own network's guests are none of its clients."""
+    return (
+        *iifname_is(bridge),
+        *destination_within(f"{gateway_address(cidr)}/32"),
+        *udp_port_within(NAMES_PORT, NAMES_PORT),
+        *comes_more_often_than(QUESTIONS_PER_SECOND, QUESTIONS_AT_ONCE, QUESTIONS.name),
+        DROP,
+    )
 
 
 def is_translated(cidr: str) -> bool:

@@ -245,7 +245,7 @@ def _translate_refusal(doing: str, subject: str, code: int) -> NetworkError:
 
 def _not_supported_error(doing: str, subject: str, code: int) -> NotSupportedError:
     remedy = (
-        "this kernel needs CONFIG_NF_TABLES with its families ip, inet and bridge, NFT_NAT, NFT_MASQ, NFT_CT and "
-        "NFT_CONNLIMIT"
+        "this kernel needs CONFIG_NF_TABLES with its families ip, inet and bridge, NFT_NAT, NFT_MASQ, NFT_CT, "
+        "NFT_CONNLIMIT and NFT_LIMIT"
     )
     return NotSupportedError(doing, subject=subject, errno=code, remedy=remedy)

@@ -25,6 +25,8 @@ _CT_STATE = 0
 # Bits of the state of a connection, in the host's order.
 _NEW = struct.pack("=I", 1 << 3)
 _ADD, _UPDATE = 0, 1
+# NFT_LIMIT_F_INV: what is over matches.
+_OVER = 1
 _META_PROTOCOL, OIFNAME, _META_L4PROTO = 1, 7, 16
 # Of a packet's facts: the name of the link by which it came.
 IIFNAME: Final = 6
@@ -122,6 +124,18 @@ def begins_more_flows_than(most: int, known_as: str, version: int = 4) -> Rule:
         compare(bytes(4), _DIFFERENT),
         payload(NETWORK, *SOURCE[version]),
         Expression("dynset", {"set_name": known_as, "op": _ADD, "sreg_key": REGISTER, "expr": counted}),
+    )
+
+
+def comes_more_often_than(per_second: int, burst: int, known_as: str) -> Rule:
+    """The IPv4 packet's source has sent more of its kind than this rate and burst; that set holds the rates."""
+    rate = {"rate": per_second, "unit": 1, "burst": burst, "flags": _OVER}
+    return (
+        payload(NETWORK, *SOURCE[4]),
+        Expression(
+            "dynset",
+            {"set_name": known_as, "op": _UPDATE, "sreg_key": REGISTER, "expr": Expression("limit", rate)},
+        ),
     )
 
 

@@ -37,6 +37,8 @@ class NodeNetworkConfig(Struct, frozen=True, kw_only=True):
     mtu: int = 0
     # False on a kernel without NFT_CONNLIMIT.
     limits_flows: bool = True
+    # False on a kernel without NFT_LIMIT.
+    limits_questions: bool = True
 
 
 class Attachment(Struct, frozen=True, kw_only=True):

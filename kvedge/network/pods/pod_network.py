@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
@@ -55,7 +56,7 @@ class NodeNetwork(Struct, frozen=True):
     policy: what guests send to the outside gets no further than these unless somebody allows it there. `overlaps`
     names what else on this host has addresses of the Pod CIDR (`10.0.0.0/8 of tun0`), `healed` what was put back,
     `apart` the links of others between which nothing is forwarded, `limits_flows` whether this kernel can count each
-    guest's connections."""
+    guest's connections, `limits_questions` how often each asks for names."""
 
     bridge: str
     gateway: str
@@ -64,15 +65,16 @@ class NodeNetwork(Struct, frozen=True):
     healed: tuple[str, ...]
     apart: tuple[str, ...] = ()
     limits_flows: bool = True
+    limits_questions: bool = True
 
 
 def ensure_node_network(config: NodeNetworkConfig) -> NodeNetwork:
     """Makes bridge, gateway address, NAT and anti-spoofing; raises OverlapError when --pod-cidr is in use here."""
-    try:
-        return _ensure(config)
-    except NotSupportedError:
-        # Guests that can fill the host's table of connections are better than none; any other lack is refused again.
-        return _ensure(replace(config, limits_flows=False))
+    # Guests that can fill the host's table of connections are better than none; any other lack is refused at last.
+    for tried in (config, replace(config, limits_questions=False), replace(config, limits_flows=False)):
+        with suppress(NotSupportedError):
+            return _ensure(tried)
+    return _ensure(replace(config, limits_flows=False, limits_questions=False))
 
 
 def _ensure(config: NodeNetworkConfig) -> NodeNetwork:
@@ -95,6 +97,7 @@ def _network(config: NodeNetworkConfig, seen: NodeSeen, healed: Sequence[str] = 
     return NodeNetwork(
         apart=links_kept_apart(config.bridge, seen),
         limits_flows=config.limits_flows,
+        limits_questions=config.limits_questions,
         bridge=config.bridge,
         gateway=gateway_address(config.cidr),
         blockers=dropping_chains(ipv6=bool(config.ipv6_cidr)),

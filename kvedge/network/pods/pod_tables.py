@@ -23,7 +23,8 @@ def our_tables(config: NodeNetworkConfig) -> tuple[Table, ...]:
 
 def way_out_of(config: NodeNetworkConfig) -> Table:
     """The table for packets that leave this bridge, and for their answers."""
-    return nat_table(config.table, config.cidr, config.bridge, limits_flows=config.limits_flows)
+    flows, questions = config.limits_flows, config.limits_questions
+    return nat_table(config.table, config.cidr, config.bridge, limits_flows=flows, limits_questions=questions)
 
 
 def ipv6_way_out_of(config: NodeNetworkConfig) -> Table:

@@ -2,7 +2,8 @@
 
 Started by `kvedge standalone` before the node agent, as Pods are told of it; the networking service gives it its names.
 One event loop in a thread of its own. A guest has so many questions a second and so many at once; what is over is not
-answered. Questions from elsewhere than the Pods' network are nobody's.
+answered, and packets that are over do not come here where the kernel can count them. Questions from elsewhere than the
+Pods' network are nobody's.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final, cast
 
+from kvedge.network.binding.port_rules import NAMES_PORT, QUESTIONS_PER_SECOND
 from kvedge.network.packet_budget import PacketBudget
 from kvedge.runtime.background_tasks import passing_task
 from kvedge.runtime.serving.loop_thread import LoopThread, Serving
@@ -37,8 +39,7 @@ from kvedge.standalone.names.other_servers import OtherServers
 
 log = logging.getLogger(__name__)
 
-PORT: Final = 53
-QUESTIONS_PER_SECOND: Final = 200
+PORT: Final = NAMES_PORT
 _MOST_AT_ONCE: Final = 256
 _MOST_OF_A_GUEST: Final = 32
 _MOST_STREAMS: Final = 64

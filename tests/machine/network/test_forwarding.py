@@ -240,9 +240,20 @@ def test_a_guest_that_begins_connections_without_end_has_its_share_and_others_ar
 
 
 @on_a_host_of_its_own
-def test_a_kernel_that_cannot_count_connections_has_a_network_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        {"connlimit": "limits_flows"},
+        {"limit": "limits_questions"},
+        {"connlimit": "limits_flows", "limit": "limits_questions"},
+    ],
+    ids=["connections", "questions", "neither"],
+)
+def test_a_kernel_that_cannot_count_all_has_a_network_all_the_same(
+    lacking: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def without(links: Links, step: Step) -> None:
-        if isinstance(step, ReplaceTable) and "connlimit" in repr(step.table):
+        if isinstance(step, ReplaceTable) and any(f"name='{name}'" in repr(step.table) for name in lacking):
             raise NotSupportedError("cannot change nftables table", errno=errno.ENOENT)
         apply_step(links, step)
 
@@ -250,8 +261,9 @@ def test_a_kernel_that_cannot_count_connections_has_a_network_all_the_same(monke
     config = node_config()
     with node_network(config):
         made = ensure_node_network(config)
-        assert not made.limits_flows
-        found = replace(config, limits_flows=False)
+        found = replace(config, **dict.fromkeys(lacking.values(), False))
+        limits = found.limits_flows, found.limits_questions
+        assert (made.limits_flows, made.limits_questions) == limits, "what can be limited is"
         assert heal_node_network(found).healed == ()
         for letter, address, mac in zip("ab", ADDRESSES, MACS, strict=True):
             attach_pod(config, f"{config.netns_prefix}{letter}", address, mac)

@@ -12,7 +12,13 @@ import pytest
 
 from kvedge.network.binding.binding_state import Record, names_for
 from kvedge.network.binding.bridge_binding_plan import guard_table
-from kvedge.network.binding.port_rules import MOST_FLOWS, PORT_ADDRESSES, nat_table
+from kvedge.network.binding.port_rules import (
+    MOST_FLOWS,
+    PORT_ADDRESSES,
+    QUESTIONS_AT_ONCE,
+    QUESTIONS_PER_SECOND,
+    nat_table,
+)
 from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import Address
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
@@ -144,6 +150,8 @@ def test_the_nat_table_is_what_it_should_be() -> None:
     rules = [line for line in lines if "name" in line]
     assert rules == [
         f'iifname "kvedge0" ct state new add @flows {{ ip saddr ct count over {MOST_FLOWS} }} drop',
+        'iifname "kvedge0" ip daddr 10.99.0.1 udp dport 53-53 update @questions'
+        f" {{ ip saddr limit rate over {QUESTIONS_PER_SECOND}/second burst {QUESTIONS_AT_ONCE} packets }} drop",
         'oifname "kvedge0" ip daddr 10.99.0.0/24 ip daddr != @hosts drop',
         'ip saddr 10.99.0.0/24 ip daddr != 10.99.0.0/24 oifname != "kvedge0" masquerade',
     ]

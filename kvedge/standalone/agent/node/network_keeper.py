@@ -51,7 +51,9 @@ class NetworkKeeper:
         # First the links that the host itself is on.
         self._look_after_nics()
         network = ensure_node_network(self._config)
-        self._config = replace(self._config, limits_flows=network.limits_flows)
+        self._config = replace(
+            self._config, limits_flows=network.limits_flows, limits_questions=network.limits_questions
+        )
         self._take(network)
 
     def notes(self) -> list[str]:
@@ -68,6 +70,8 @@ class NetworkKeeper:
             notes.append(
                 "this kernel lacks NFT_CONNLIMIT: nothing keeps a guest from filling the host's table of connections"
             )
+        if not self._config.limits_questions:
+            notes.append("this kernel lacks NFT_LIMIT: a guest's questions for names may crowd out its neighbours'")
         filtered = ", ".join(self._lan.filtered[:_MOST_NAMES])
         if filtered:
             # Others' tables see bridged frames too, as packets from a bridge to itself.

@@ -25,7 +25,7 @@ GOOD = HostFacts(
     kvm=KvmFacts(True, True, "a test machine booted its firmware"),
     devices={"/dev/kvm": OPENS, "/dev/net/tun": OPENS, "/dev/vhost-net": OPENS},
     modules=dict.fromkeys(
-        ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop", "vfio_pci"), True
+        ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "nft_limit", "vhost_net", "loop", "vfio_pci"), True
     ),
     libvirt=(9, 0, 0),
     libvirt_qemu_driver=True,
@@ -212,8 +212,9 @@ def test_a_device_that_cannot_be_opened_is_told(device: str) -> None:
     assert "Permission denied" in finding.detail
 
 
-def test_a_kernel_that_counts_no_connections_is_no_reason_not_to_install() -> None:
-    without = {name: state for name, state in GOOD.modules.items() if name != "nft_connlimit"}
+@pytest.mark.parametrize("module", ["nft_connlimit", "nft_limit"])
+def test_a_kernel_that_counts_no_packets_is_no_reason_not_to_install(module: str) -> None:
+    without = {name: state for name, state in GOOD.modules.items() if name != module}
     assert worst(examine(replace(GOOD, modules=without), OPTIONS)) == Level.WARN
 
 

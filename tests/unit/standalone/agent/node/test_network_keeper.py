@@ -112,21 +112,23 @@ def test_the_node_says_which_links_nothing_is_forwarded_between(keeper: NetworkK
     assert keeper.notes() == []
 
 
-def test_the_node_says_that_its_kernel_cannot_count_connections_and_is_not_asked_again(
-    keeper: NetworkKeeper, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("lacking", "option"), [("limits_flows", "NFT_CONNLIMIT"), ("limits_questions", "NFT_LIMIT")])
+def test_the_node_says_what_its_kernel_cannot_count_and_is_not_asked_again(
+    lacking: str, option: str, keeper: NetworkKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bool] = []
 
     def heal(config: NodeNetworkConfig) -> NodeNetwork:
-        asked.append(config.limits_flows)
+        asked.append(getattr(config, lacking))
         return network()
 
-    monkeypatch.setattr(network_keeper, "ensure_node_network", lambda config: replace(network(), limits_flows=False))
+    monkeypatch.setattr(network_keeper, "ensure_node_network", lambda config: replace(network(), **{lacking: False}))
     monkeypatch.setattr(network_keeper, "heal_node_network", heal)
     keeper.make()
     keeper.look()
     assert asked == [False]
-    assert any("NFT_CONNLIMIT" in note for note in keeper.notes())
+    [note] = keeper.notes()
+    assert f"lacks {option}:" in note
 
 
 def test_a_network_that_went_away_is_told_once_and_noted_on_the_node(
