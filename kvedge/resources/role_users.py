@@ -21,6 +21,8 @@ CONTROLLER_GROUP: Final = "kvedge:controllers"
 API_GROUP: Final = "kvedge:apis"
 HANDLER_GROUP: Final = "kvedge:handlers"
 HANDLER_PREFIX: Final = "kvedge:handler:"
+# Whoever may do all, whatever the rules say.
+MASTERS: Final = "system:masters"
 # Nodes, as the API server's Node authorizer knows them.
 NODES_GROUP: Final = "system:nodes"
 NODE_PREFIX: Final = "system:node:"
@@ -61,6 +63,11 @@ class UserInfo(Struct, frozen=True):
     def is_handler(self) -> bool:
         """Whether this is the handler of some node, or the node itself, as which it may speak."""
         return self.username == HANDLER_ACCOUNT or HANDLER_GROUP in self.groups or self._is_node
+
+    @property
+    def is_master(self) -> bool:
+        """Whether this is somebody who may do all: a box's administrator, with whose certificate it is recovered."""
+        return MASTERS in self.groups
 
     @property
     def is_role(self) -> bool:

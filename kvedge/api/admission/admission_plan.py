@@ -36,7 +36,12 @@ from kvedge.api.admission.rules import (
 )
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.kept_type_rules import kept_types_are_ours
-from kvedge.api.admission.rules.resume_rules import resume_is_ours, resumed_machine_stays, state_claim_is_ours
+from kvedge.api.admission.rules.resume_rules import (
+    resume_is_ours,
+    resumed_machine_stays,
+    state_claim_is_ours,
+    tpm_origin_is_ours,
+)
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.storage.data_volume_rules import data_source_is_complete, data_volume_is_complete
 from kvedge.api.admission.rules.subject import Cluster, Subject
@@ -175,6 +180,7 @@ def _judge_vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster,
     forged = tuple(kept_types_are_ours(old or {}, document, request.user))
     forged += tuple(resume_is_ours(old or {}, document, request.user))
     forged += tuple(state_claim_is_ours(old or {}, document, request.user))
+    forged += tuple(tpm_origin_is_ours(old or {}, document, request.user))
     if old is not None and old.get("spec") == document.get("spec"):
         # A write of labels, finalizers or owners: newer rules must not lock up an object that entered before them.
         return Verdict(forged)
@@ -211,7 +217,8 @@ def _judge_new_vm(
 def _judge_pooled(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Verdict:
     """The VM of a pool, which the controller makes as the pool's author has it."""
     judged = _judge_new_vm(request, document, cluster)
-    forged = (*kept_types_are_ours({}, document, request.user), *resume_is_ours({}, document, request.user))
+    rules = (kept_types_are_ours, resume_is_ours, tpm_origin_is_ours)
+    forged = [cause for rule in rules for cause in rule({}, document, request.user)]
     return Verdict((*forged, *judged.causes), judged.warnings)
 
 

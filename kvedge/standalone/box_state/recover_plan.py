@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.disks.snapshot_names import SNAPSHOTS_AT_ONCE
+from kvedge.resources.disks.state_claims import keeps_tpm, mark_origin
 from kvedge.resources.instancetypes.kept_types import without_revision_names
 from kvedge.resources.meta import ObjectMeta, ObjectReference
 from kvedge.resources.names import KEPT_TYPES
@@ -32,12 +33,15 @@ from kvedge.resources.types.storage import (
 )
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.values.quantities import format_bytes, parse_bytes
+from kvedge.resources.values.saved_memory import RESUME_MEMORY
 from kvedge.standalone.box_state.note_choice import FoundNote, Named, choose_claims, choose_vms
 from kvedge.standalone.box_state.recovered_snapshots import FoundSnapshot, plan_snapshots
 from kvedge.standalone.volumes.kept_manifests import claims_of_vm
 from kvedge.standalone.volumes.volume_manifest import PLACE_ANNOTATION
 from kvedge.standalone.volumes.volume_words import DATA_PROTECTION, HOST_NAME_LABEL, PROVISIONED_BY, PROVISIONER
 
+# Annotations that no new VM may say: what belongs to them is lost with all else.
+_LOST: Final = (KEPT_TYPES, RESUME_MEMORY)
 RECOVERED: Final = "kvedge.io/recovered"
 _PREFIX: Final = "pvc-"
 _RETAIN: Final = "Retain"
@@ -237,11 +241,15 @@ def _vm(document: JsonObject) -> VirtualMachine:
     if left := [each for each in templates if (each.get("metadata") or {}).get("name") not in gone]:
         spec["dataVolumeTemplates"] = left
     was = document.get("metadata") or {}
-    annotations = {key: value for key, value in (was.get("annotations") or {}).items() if key != KEPT_TYPES}
+    annotations = {key: value for key, value in (was.get("annotations") or {}).items() if key not in _LOST}
     metadata = {
         "name": was["name"],
         "namespace": was["namespace"],
         "labels": was.get("labels") or {},
         "annotations": {**annotations, RECOVERED: "true"},
     }
-    return decode(VirtualMachine, {"metadata": metadata, "spec": spec})
+    vm = decode(VirtualMachine, {"metadata": metadata, "spec": spec})
+    if vm.spec.template is not None and keeps_tpm(vm.spec.template.spec):
+        # Its UID is new, and its TPM is not: its backups ask whose it is.
+        vm.metadata.annotations.update(mark_origin(was))
+    return vm

@@ -12,13 +12,13 @@ from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, unsupported_cause
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.disks.state_claims import STATE_CLAIM
+from kvedge.resources.disks.state_claims import STATE_CLAIM, TPM_ORIGIN
 from kvedge.resources.names import KEPT_TYPES
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.values.saved_memory import RESUME_MEMORY
 
 _ANNOTATIONS: Final = "/metadata/annotations"
-_OURS: Final = (KEPT_TYPES, RESUME_MEMORY, STATE_CLAIM)
+_OURS: Final = (KEPT_TYPES, RESUME_MEMORY, STATE_CLAIM, TPM_ORIGIN)
 
 
 def kept_types_are_ours(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator[Cause]:

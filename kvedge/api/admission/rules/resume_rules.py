@@ -1,4 +1,4 @@
-"""Who may say that a guest goes on from saved memory, or with the TPM of a claim: the controller.
+"""Who may say that a guest goes on from saved memory, or with the TPM of a claim or of another VM: the controller.
 
 Called by admission_plan.py. Works on documents as they came; touches nothing.
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, unsupported_cause
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.disks.state_claims import STATE_CLAIM
+from kvedge.resources.disks.state_claims import STATE_CLAIM, TPM_ORIGIN
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.values.saved_memory import RESUME_MEMORY
 
@@ -48,6 +48,25 @@ def state_claim_is_ours(old: JsonObject, new: JsonObject, user: UserInfo) -> Ite
         yield unsupported_cause(at, text)
     elif _has_guest(old):
         yield unsupported_cause(at, f'{at}: the guest uses this claim: stop the VM, and then set it to ""')
+
+
+def tpm_origin_is_ours(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator[Cause]:
+    """With the UID of another VM in it a VM passes for one that has that VM's TPM, and no backup brings this back; and
+    without its own a second VM would get the TPM that it has.
+
+    An administrator who recovers a box makes VMs as they were.
+    """
+    before, after = (_read(document, TPM_ORIGIN) or "" for document in (old, new))
+    if user.is_controller or after == before or (not old and user.is_master):
+        return
+    at = Field("metadata").at("annotations").key(TPM_ORIGIN)
+    if not before:
+        yield unsupported_cause(at, f"{at}: only a restore of kvedge writes it: leave it out")
+    elif after or _read(new, STATE_CLAIM) != "":
+        text = (
+            f'{at}: it says which VM had this TPM first; keep it, or remove it while {STATE_CLAIM} is "" for a new TPM'
+        )
+        yield unsupported_cause(at, text)
 
 
 def resumed_machine_stays(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator[Cause]:

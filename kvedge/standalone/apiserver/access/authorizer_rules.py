@@ -23,11 +23,10 @@ from kvedge.resources.manifests.role_rights import (
 )
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.node_loss.node_lease import lease_name
-from kvedge.resources.role_users import API_GROUP, CONTROLLER_GROUP, HANDLER_GROUP, UserInfo
+from kvedge.resources.role_users import API_GROUP, CONTROLLER_GROUP, HANDLER_GROUP, MASTERS, UserInfo
 from kvedge.standalone.apiserver.requests.request_context import Caller
 from kvedge.standalone.apiserver.requests.request_target import RequestTarget
 
-MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
 CONTROLLERS: Final = CONTROLLER_GROUP
 HANDLERS: Final = HANDLER_GROUP

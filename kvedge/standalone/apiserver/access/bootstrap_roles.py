@@ -11,8 +11,8 @@ from typing import Final
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.policy_rules import EVERYTHING, RBAC_GROUP, PolicyRule
 from kvedge.resources.manifests.user_roles_manifest import AUTO_UPDATE, binding, role, user_roles
+from kvedge.resources.role_users import MASTERS
 from kvedge.resources.types.protection.volume_snapshots import VOLUME_SNAPSHOT_GROUP
-from kvedge.standalone.apiserver.access.authorizer_rules import MASTERS
 
 _LABELS: Final = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _READ: Final = ("get", "list", "watch")

@@ -13,7 +13,8 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.access.authorizer_rules import MASTERS, OWN_GROUPS
+from kvedge.resources.role_users import MASTERS
+from kvedge.standalone.apiserver.access.authorizer_rules import OWN_GROUPS
 from kvedge.standalone.apiserver.kinds.rules.certificate_request_rules import APPROVED, DENIED, condition_types
 from kvedge.standalone.apiserver.requests.request_context import Caller
 from kvedge.standalone.apiserver.wire.api_errors import FieldError

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from kvedge.resources.codec import decode
-from kvedge.resources.disks.state_claims import STATE_LABEL, state_claim_name
+from kvedge.resources.disks.state_claims import STATE_LABEL, TPM_ORIGIN, state_claim_name
 from kvedge.resources.names import KEPT_TYPES
 from kvedge.resources.types.core import Namespace
+from kvedge.resources.types.devices import TpmDevice
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import Matcher, VirtualMachine
+from kvedge.resources.values.saved_memory import RESUME_MEMORY
 from kvedge.standalone.box_state.note_choice import FoundNote
 from kvedge.standalone.box_state.recover_plan import FoundVolume, Present, RecoverPlan, plan_recovery
 from kvedge.standalone.volumes.kept_manifests import (
@@ -113,11 +115,24 @@ def test_a_vm_comes_back_stopped_and_nothing_fills_its_disks_anew() -> None:
 
 def test_a_vm_comes_back_without_words_of_what_is_lost_with_the_box() -> None:
     vm = the_vm(instancetype={"name": "small", "revisionName": "web-small-v1beta1-1-1"})
-    vm.metadata.annotations[KEPT_TYPES] = "{}"
+    vm.metadata.annotations |= {KEPT_TYPES: "{}", RESUME_MEMORY: "memory 1"}
     back = plan(found(ROOT), found(DATA), **dict([vm_note(vm)])).make[-1]
     assert isinstance(back, VirtualMachine)
     assert back.spec.instancetype == Matcher(name="small")
-    assert KEPT_TYPES not in back.metadata.annotations
+    assert not {KEPT_TYPES, RESUME_MEMORY} & set(back.metadata.annotations)
+
+
+def test_a_vm_that_comes_back_says_whose_tpm_it_has_as_its_uid_is_new() -> None:
+    vm = the_vm()
+    assert vm.spec.template is not None
+    vm.spec.template.spec.domain.devices.tpm = TpmDevice(persistent=True)
+    back = plan(found(ROOT), found(DATA), **dict([vm_note(vm)])).make[-1]
+    assert isinstance(back, VirtualMachine)
+    assert back.metadata.annotations[TPM_ORIGIN] == VM
+    vm.metadata.annotations[TPM_ORIGIN] = "the first one's"
+    back = plan(found(ROOT), found(DATA), **dict([vm_note(vm)])).make[-1]
+    assert isinstance(back, VirtualMachine)
+    assert back.metadata.annotations[TPM_ORIGIN] == "the first one's"
 
 
 def test_a_vm_whose_disks_are_not_here_is_told_and_not_made() -> None:

@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
-from kvedge.api.admission.rules.resume_rules import resume_is_ours, resumed_machine_stays, state_claim_is_ours
-from kvedge.resources.disks.state_claims import STATE_CLAIM
-from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER, UserInfo
+from kvedge.api.admission.rules.resume_rules import (
+    resume_is_ours,
+    resumed_machine_stays,
+    state_claim_is_ours,
+    tpm_origin_is_ours,
+)
+from kvedge.resources.disks.state_claims import STATE_CLAIM, TPM_ORIGIN
+from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER, MASTERS, UserInfo
 from kvedge.resources.values.saved_memory import RESUME_MEMORY
 from tests.support.builders import small_vmi, vm_of
 
@@ -82,6 +87,40 @@ def test_a_new_tpm_is_asked_for_while_no_guest_has_the_old_one(status: Any, is_r
     # What says so already may go on saying so.
     assert not list(state_claim_is_ours(new, new, USER))
     assert not list(state_claim_is_ours(old, new, CONTROLLER))
+
+
+def with_origin(origin: str | None, **more: str) -> Any:
+    made = a_vm()
+    made["metadata"]["annotations"] = {**({} if origin is None else {TPM_ORIGIN: origin}), **more}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        (with_origin(None), with_origin("another"), "leave it out"),
+        ({}, with_origin("another"), "leave it out"),
+        (with_origin("mine"), with_origin("another"), "keep it"),
+        (with_origin("mine"), with_origin(None), "keep it"),
+        (with_origin("mine"), with_origin("", **{STATE_CLAIM: "claim"}), "keep it"),
+        (with_origin("mine", **{STATE_CLAIM: "claim"}), with_origin(None, **{STATE_CLAIM: ""}), ""),
+        (with_origin("mine"), with_origin("another", **{STATE_CLAIM: ""}), "keep it"),
+        (with_origin("mine"), with_origin("mine"), ""),
+        ({}, with_origin(None), ""),
+    ],
+)
+def test_a_user_lets_no_vm_pass_for_one_that_has_the_tpm_of_another(old: Any, new: Any, word: str) -> None:
+    causes = list(tpm_origin_is_ours(old, new, USER))
+    assert [(each.field, word in each.message) for each in causes] == (
+        [(f"metadata.annotations[{TPM_ORIGIN}]", True)] if word else []
+    )
+    assert not list(tpm_origin_is_ours(old, new, CONTROLLER))
+
+
+def test_an_administrator_who_recovers_a_box_makes_vms_with_the_tpm_that_they_had_and_changes_none() -> None:
+    master = UserInfo("admin", (MASTERS,))
+    assert not list(tpm_origin_is_ours({}, with_origin("mine"), master))
+    assert list(tpm_origin_is_ours(with_origin(None), with_origin("mine"), master))
 
 
 def test_the_machine_stays_while_the_word_is_there() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from kvedge.resources.role_users import MASTERS
 from kvedge.standalone.apiserver.access.authorizer_rules import (
     AGENTS,
     APIS,
     AUTHENTICATED,
     CONTROLLERS,
     HANDLERS,
-    MASTERS,
     Authorizer,
 )
 from kvedge.standalone.apiserver.requests.request_context import Caller

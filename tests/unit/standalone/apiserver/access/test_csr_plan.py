@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.role_users import MASTERS
 from kvedge.runtime.tls.certificate_requests import new_request
 from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest
-from kvedge.standalone.apiserver.access.authorizer_rules import AUTHENTICATED, FIXED_RIGHTS, MASTERS
+from kvedge.standalone.apiserver.access.authorizer_rules import AUTHENTICATED, FIXED_RIGHTS
 from kvedge.standalone.apiserver.access.csr_plan import LONGEST, Fail, Sign, is_old, plan_request
 from kvedge.standalone.apiserver.access.csr_rules import CLIENT_SIGNER
 from kvedge.standalone.apiserver.requests.write_rules import timestamp
