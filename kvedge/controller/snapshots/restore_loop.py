@@ -6,7 +6,7 @@ worker, so that of two restores of a VM one sees that the other has it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from kvedge.controller.datavolumes.claim_plan import binds_late
@@ -119,12 +119,11 @@ class RestoreLoop:
         volumes = [fill_name(restore, each) for each in restore.status.restores]
         copies = [each.volume_snapshot_name for each in restore.status.restores]
         old = {each.metadata.name for each in vm.spec.data_volume_templates} if vm is not None else set()
-        old |= (
-            {vm.metadata.annotations[STATE_CLAIM]}
-            if vm is not None and STATE_CLAIM in vm.metadata.annotations
-            else set()
-        )
-        seen = [*copies, state_claim_name(target)]
+        old |= {*restore.status.deleted_data_volumes}
+        if vm is not None and (state := vm.metadata.annotations.get(STATE_CLAIM)):
+            old.add(state)
+        # An older claim of the state is perhaps no DataVolume's.
+        seen = {*copies, state_claim_name(target), *old}
         filled = self._data_volumes(namespace, volumes)
         return RestoreView(
             restore=restore,
@@ -134,7 +133,7 @@ class RestoreLoop:
             vmi=sources.vmis.get(namespace, target),
             claims={name: found for name in seen if (found := sources.claims.get(namespace, name))},
             volumes=filled,
-            old=self._data_volumes(namespace, [*old, *restore.status.deleted_data_volumes]),
+            old=self._data_volumes(namespace, old),
             refusal=self._refusals.get(restore.metadata.uid, ""),
             copies=self._data_volumes(namespace, copies),
             driver_snapshots=find_driver_snapshots(sources.driver_snapshots, content),
@@ -199,7 +198,7 @@ class RestoreLoop:
                 return f"VirtualMachineInstance {vmi.metadata.name}"
         return ""
 
-    def _data_volumes(self, namespace: str, names: list[str]) -> dict[str, DataVolume]:
+    def _data_volumes(self, namespace: str, names: Iterable[str]) -> dict[str, DataVolume]:
         return {name: found for name in names if (found := self._sources.data_volumes.get(namespace, name))}
 
     def _unlock_orphans(self, key: Key) -> None:

@@ -45,7 +45,7 @@ from kvedge.controller.snapshots.restored_vm import (
     owners_with,
     patch_operations,
     plan_volume_restores,
-    superseded_data_volumes,
+    superseded_disks,
     superseded_state,
 )
 from kvedge.controller.snapshots.snapshot_actions import (
@@ -215,7 +215,7 @@ def _plan_exchange(view: RestoreView, content: VirtualMachineSnapshotContent, no
         return in_place
     if view.vm is None:
         return _try(view, Create(make_vm(restore, volumes, content)), now)
-    gone = superseded_data_volumes(view.vm, volumes, content, view.old)
+    gone = superseded_disks(view.vm, volumes, content, view.old, view.claims)
     if gone != restore.status.deleted_data_volumes:
         # Written down before: after the exchange the VM names them no more.
         told = msgspec.structs.replace(restore.status, deleted_data_volumes=gone)
@@ -300,8 +300,8 @@ def _plan_end(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotP
         if old is not None and is_owned(old, vm) and old.metadata.deletion_timestamp is None:
             actions.append(Delete(old))
     actions += let_old_volumes_go(view)
-    if (state := superseded_state(vm, view.claims)) is not None and state.metadata.deletion_timestamp is None:
-        actions.append(Delete(state))
+    states = superseded_state(vm, status.deleted_data_volumes, view.claims)
+    actions += [Delete(state) for state in states if state.metadata.deletion_timestamp is None]
     if all(owner.uid != vm.metadata.uid for owner in restore.metadata.owner_references):
         actions.append(Patch(restore, {"metadata": {"ownerReferences": owners_with(restore, vm)}}))
     if vm.status.volume_update_state is not None:

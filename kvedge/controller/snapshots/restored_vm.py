@@ -210,28 +210,41 @@ def patch_operations(restore: VirtualMachineRestore) -> list[JsonObject]:
     return [*operations, {"op": "replace", "path": path, "value": mark_of(restore)}]
 
 
-def superseded_data_volumes(
+def superseded_disks(
     vm: VirtualMachine,
     volumes: Sequence[VolumeRestore],
     content: VirtualMachineSnapshotContent,
     old: Mapping[str, DataVolume],
+    claims: Mapping[str, PersistentVolumeClaim],
 ) -> list[str]:
-    """The DataVolumes of the VM's own disks that it has no more once the new ones are in place."""
+    """The DataVolumes of the VM's own disks that it has no more once the new ones are in place, and what it names as
+    the state of its TPM: a DataVolume of an earlier restore, or a claim of a migration or a backup.
+    """
     after = decode(VirtualMachine, {"metadata": {}, "spec": _with_volumes(_spec(content), volumes)})
     staying = disks_of(after) | {each.persistent_volume_claim for each in volumes}
-    # An earlier restore has made the claim with the state of its TPM by a DataVolume, too.
+    named = [template.metadata.name for template in vm.spec.data_volume_templates]
+    gone = [name for name in named if name not in staying and is_owned(old.get(name), vm)]
     state = vm.metadata.annotations.get(STATE_CLAIM) if _mark_state(volumes) else None
-    named = [template.metadata.name for template in vm.spec.data_volume_templates] + ([state] if state else [])
-    return [name for name in named if name not in staying and is_owned(old.get(name), vm)]
+    if state and state not in staying and (is_owned(old.get(state), vm) or _is_own_state(claims.get(state), vm)):
+        gone.append(state)
+    return gone
 
 
-def superseded_state(vm: VirtualMachine, claims: Mapping[str, PersistentVolumeClaim]) -> PersistentVolumeClaim | None:
-    """The VM's own claim of before for the state of its TPM and UEFI firmware, if it has another one now."""
-    found = claims.get(state_claim_name(vm.metadata.name))
-    is_other = found is not None and state_claim_of(vm.metadata) != found.metadata.name
-    owner = None if found is None else found.metadata.controller_reference()
-    is_own = owner is not None and owner.uid == vm.metadata.uid
-    return found if is_other and is_own else None
+def superseded_state(
+    vm: VirtualMachine, noted: Sequence[str], claims: Mapping[str, PersistentVolumeClaim]
+) -> list[PersistentVolumeClaim]:
+    """The VM's own claims of before for the state of its TPM and UEFI firmware, if it has another one now: that of its
+    name, and those that were noted before the exchange.
+    """
+    names = {state_claim_name(vm.metadata.name), *noted} - {state_claim_of(vm.metadata)}
+    return [found for name in sorted(names) if _is_own_state(found := claims.get(name), vm) and found is not None]
+
+
+def _is_own_state(claim: PersistentVolumeClaim | None, vm: VirtualMachine) -> bool:
+    """Whether a claim was made for the state of this very VM, and goes with it; what DataVolumes fill is theirs."""
+    if claim is None or claim.metadata.labels.get(STATE_LABEL) != as_label_value(vm.metadata.name):
+        return False
+    return any(owner.uid == vm.metadata.uid for owner in claim.metadata.owner_references)
 
 
 def _label_state(restore: VirtualMachineRestore, volume: VolumeRestore) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pytest
 
 from kvedge.controller.snapshots.live_copies import copy_request
 from kvedge.resources.codec import encode
-from kvedge.resources.disks.state_claims import STATE_CLAIM
+from kvedge.resources.disks.state_claims import STATE_CLAIM, STATE_LABEL
 from kvedge.resources.meta import owner_reference
 from kvedge.resources.types.devices import TpmDevice
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -38,8 +38,9 @@ def vm_of(world: World) -> Any:
     return world.vm
 
 
-def state_claim(world: World, phase: str = "Bound") -> PersistentVolumeClaim:
-    claim = a_claim(CLAIM, storage_class_name="disks")
+def state_claim(world: World, phase: str = "Bound", name: str = CLAIM) -> PersistentVolumeClaim:
+    claim = a_claim(name, storage_class_name="disks")
+    claim.metadata.labels = {STATE_LABEL: "web"}
     claim.metadata.owner_references = [owner_reference(vm_of(world))]
     claim.status.phase = phase
     return claim
@@ -134,6 +135,20 @@ def test_the_claim_of_an_earlier_restore_goes_likewise(world: World) -> None:
     restore(world)
     assert vm_of(world).metadata.annotations[STATE_CLAIM] == RESTORED
     assert older not in world.volumes
+
+
+@pytest.mark.parametrize("is_own", [True, False], ids=["of a migration or a backup", "of somebody else"])
+def test_a_claim_that_no_data_volume_has_filled_goes_likewise_if_it_is_the_vm_s(world: World, is_own: bool) -> None:
+    older = "persistent-state-for-web-1234567890"
+    world.claims[older] = state_claim(world, name=older)
+    if not is_own:
+        world.claims[older].metadata.owner_references = []
+    del world.claims[CLAIM]
+    vm_of(world).metadata.annotations[STATE_CLAIM] = older
+    take(world)
+    restore(world)
+    assert vm_of(world).metadata.annotations[STATE_CLAIM] == RESTORED
+    assert (older in world.claims) is not is_own
 
 
 def test_a_restore_that_breaks_off_leaves_the_state_as_it_was(world: World) -> None:
