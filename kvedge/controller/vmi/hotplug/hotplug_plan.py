@@ -201,8 +201,11 @@ def _progress(
         phase = BOUND if claim.status.phase == "Bound" else PENDING
         return phase, IN_USE, in_use(volume, claim_name, holder, "it is attached")
     trouble = "" if pod is None else _scheduling_trouble(pod)
+    if trouble and claim.status.phase == "Bound":
+        return ATTACHED_TO_NODE, _UNSCHEDULABLE, trouble
     if trouble:
-        return (ATTACHED_TO_NODE if claim.status.phase == "Bound" else PENDING), _UNSCHEDULABLE, trouble
+        # The scheduler knows that it is not bound, and whoever makes volumes knows why: their place is full, mostly.
+        return PENDING, _UNSCHEDULABLE, f"{trouble} PVC {claim_name} is not bound: its events say what it lacks"
     if claim.status.phase != "Bound":
         return PENDING, _NOT_READY, "PVC is in phase ClaimPending"
     name = attachment_pod_name(view.vmi, volume, claim_name, view.launcher)

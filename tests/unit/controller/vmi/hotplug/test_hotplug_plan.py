@@ -220,7 +220,8 @@ def test_a_pod_that_cannot_run_on_the_node_says_why_until_it_does(claim: str, ph
     claims = {"data": a_claim("data", claim)}
     entry = entry_of(view(vmi, pod, claims=claims))
     assert (entry["phase"], entry["reason"]) == (phase, "Unschedulable")
-    assert entry["message"] == f"Attachment pod {NAME} cannot run on the VM's node: {NO_NODE}"
+    remedy = " PVC data is not bound: its events say what it lacks" if claim == "Pending" else ""
+    assert entry["message"] == f"Attachment pod {NAME} cannot run on the VM's node: {NO_NODE}{remedy}"
     vmi.status.volume_status = [decode(VolumeStatus, entry)]
     assert not [action for action in plan_hotplug(view(vmi, pod, claims=claims)) if isinstance(action, PatchStatus)]
     assert entry_of(view(vmi, a_ready_pod(vmi)))["reason"] == "SuccessfulCreate"
