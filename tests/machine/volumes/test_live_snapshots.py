@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ IMAGE = "local/guest:1"
 NAME = "writer"
 FILES = ("one", "two")
 DEVICE = "three"
+# How often a process is killed while a snapshot is taken, or restored: at each step in turn.
+ROUNDS = int(os.environ.get("KVEDGE_TEST_SNAPSHOT_KILL_ROUNDS", "1"))
 GROUP = "kubevirt.io"
 
 
@@ -151,6 +153,11 @@ def test_a_snapshot_is_one_moment_of_all_disks_and_is_restored_beside_the_vm_tha
 
 def restore(guest: HotplugGuest, name: str, target: str) -> dict[str, str]:
     """Put a snapshot into another VM; its claims, by volume."""
+    ask_restore(guest, name, target)
+    return restored(guest, target)
+
+
+def ask_restore(guest: HotplugGuest, name: str, target: str) -> None:
     guest.box.apply(
         {
             "apiVersion": "snapshot.kubevirt.io/v1beta1",
@@ -162,6 +169,10 @@ def restore(guest: HotplugGuest, name: str, target: str) -> dict[str, str]:
             },
         }
     )
+
+
+def restored(guest: HotplugGuest, target: str) -> dict[str, str]:
+    """The claims that a restore has made, by volume, once it is complete."""
 
     def done() -> VirtualMachineRestore | None:
         found = guest.box.client.get(VirtualMachineRestore, "default", target)
@@ -200,8 +211,7 @@ def is_released(guest: HotplugGuest, uid: str) -> None:
 
 def test_the_snapshot_of_a_killed_launcher_is_gone_on_with(guest: HotplugGuest) -> None:
     with held(guest, "killed-launcher"):
-        # The monitor starts another one.
-        os.kill(box_of(guest).launcher_pids(guest.vmi().metadata.uid)[-1], signal.SIGKILL)
+        kill_launcher(guest)
         taken = ended(guest, "killed-launcher")
     assert taken.status.phase == "Succeeded", taken.status
     check_one_moment(*(place_of(guest, f"vmsnapshot-{taken.metadata.uid}-volume-{name}") for name in FILES))
@@ -210,8 +220,7 @@ def test_the_snapshot_of_a_killed_launcher_is_gone_on_with(guest: HotplugGuest) 
 def test_a_killed_box_finds_the_copy_again(guest: HotplugGuest) -> None:
     with held(guest, "killed-box"):
         wait_until(lambda: snapshot(guest, "killed-box").status.creation_time, "the moment is told", seconds=30)
-        box_of(guest).end(signal.SIGKILL)
-        box_of(guest).start()
+        kill_box(guest)
         claim = f"vmsnapshot-{snapshot(guest, 'killed-box').metadata.uid}-volume-one"
         # Whoever would use it now is told that it is no disk.
         assert (place_of(guest, claim).parent / ARRIVING).exists()
@@ -260,6 +269,72 @@ def test_a_hotplugged_disk_of_the_vm_is_included_and_a_paused_guest_is_not_froze
     copy = place_of(guest, f"vmsnapshot-{taken.metadata.uid}-volume-late")
     assert copy.read_bytes()[:10] == b"plugged in"
     writes_on(guest)
+
+
+# What is seen of a snapshot when a process is killed.
+STEPS: dict[str, Callable[[HotplugGuest, VirtualMachineSnapshot], object]] = {
+    "it is asked for": lambda _guest, _found: True,
+    "its content is there": lambda _guest, found: found.status.virtual_machine_snapshot_content_name,
+    "the launcher copies": lambda guest, _found: guest.vmi().status.disk_copy,
+    "its moment is told": lambda _guest, found: found.status.creation_time,
+    "it is over": lambda _guest, _found: False,
+}
+
+
+@pytest.mark.timeout(100 + 200 * ROUNDS)
+def test_of_whatever_is_killed_at_any_step_a_snapshot_is_one_moment_or_has_failed(guest: HotplugGuest) -> None:
+    deaths = [(step, victim) for step in STEPS for victim in (kill_box, kill_launcher)]
+    # The first one of a usual run is of a box whose launcher copies.
+    good = [die(guest, number_, *deaths[(number_ + 4) % len(deaths)]) for number_ in range(ROUNDS)]
+    assert any(good) or not ROUNDS
+
+
+def die(guest: HotplugGuest, number_: int, step: str, kill: Callable[[HotplugGuest], None]) -> bool:
+    """Kill at this step of a snapshot, and the box while it is restored if it is good; whether it is."""
+    name, twin, before = f"death-{number_}", f"twin-{number_}", number(guest)
+    ask(guest, name)
+    wait_until(lambda: has_come(guest, name, step), f"{step} ({name})", seconds=120)
+    kill(guest)
+    taken = ended(guest, name)
+    uid = taken.metadata.uid
+    if is_good := taken.status.phase == "Succeeded":
+        wait_until(lambda: snapshot(guest, name).status.ready_to_use, "it is ready", seconds=120)
+        moment = one_moment(guest, [f"vmsnapshot-{uid}-volume-{volume}" for volume in (*FILES, DEVICE)])
+        assert before <= moment <= number(guest), step
+        ask_restore(guest, name, twin)
+        kill_box(guest)
+        made = restored(guest, twin)
+        assert one_moment(guest, [made[volume] for volume in (*FILES, DEVICE)]) == moment, step
+        box_of(guest).remove_vm(twin)
+    else:
+        assert taken.status.error is not None, step
+        assert taken.status.error.message, step
+    guest.box.client.delete(VirtualMachineSnapshot, "default", name)
+    is_released(guest, uid)
+    return is_good
+
+
+def has_come(guest: HotplugGuest, name: str, step: str) -> bool:
+    found = snapshot(guest, name)
+    return found.is_final or bool(STEPS[step](guest, found))
+
+
+def one_moment(guest: HotplugGuest, claims: list[str]) -> int:
+    """The number that the disks of these claims, in the order of the guest's writes, end with."""
+    images = [place_of(guest, claim) for claim in claims]
+    moment = check_one_moment(*images[:2])
+    check_one_moment(*images[1:])
+    return moment
+
+
+def kill_box(guest: HotplugGuest) -> None:
+    box_of(guest).end(signal.SIGKILL)
+    box_of(guest).start()
+
+
+def kill_launcher(guest: HotplugGuest) -> None:
+    """Its monitor starts another one."""
+    os.kill(box_of(guest).launcher_pids(guest.vmi().metadata.uid)[-1], signal.SIGKILL)
 
 
 def test_a_guest_that_ends_meanwhile_fails_the_snapshot(guest: HotplugGuest) -> None:
