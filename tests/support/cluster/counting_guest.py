@@ -94,13 +94,13 @@ def running_counter(cluster: LocalCluster, vm: JsonObject) -> Iterator[CountingG
         cluster.remove_vm(name)
 
 
-def slow_policy(name: str) -> JsonObject:
+def slow_policy(name: str, rate: str = "1Mi") -> JsonObject:
     """A policy by which such a guest takes a minute to move: long enough to do something meanwhile."""
     return {
         "apiVersion": "migrations.kubevirt.io/v1alpha1",
         "kind": "MigrationPolicy",
         "metadata": {"name": name},
-        "spec": {"bandwidthPerMigration": "1Mi", "selectors": {"virtualMachineInstanceSelector": dict(_LABEL)}},
+        "spec": {"bandwidthPerMigration": rate, "selectors": {"virtualMachineInstanceSelector": dict(_LABEL)}},
     }
 
 
@@ -235,8 +235,12 @@ class CountingGuest:
 
     @contextmanager
     def under_way(self, name: str) -> Iterator[None]:
-        """A migration that takes a minute, of which the guest is on its way."""
-        self.cluster.apply(slow_policy(_SLOWLY))
+        """A migration that takes half a minute, of which the guest is on its way.
+
+        It is not slower than that: an emulated guest that is on its way for long may lose a page (QEMU's notice of
+        what is written races with its look at it), and then it hangs or boots anew.
+        """
+        self.cluster.apply(slow_policy(_SLOWLY, "2560Ki"))
         try:
             self.migrate(name)
             self.wait_migration(name, "Running")
