@@ -6,17 +6,24 @@ touched from another thread. No I/O.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from kvedge.standalone.apiserver.store.stored import Change, ChangeType, ObjectKey, Stored
 from kvedge.standalone.apiserver.wire.api_errors import Expired
 
 # A resource keeps at least so many changes, and more of them while they are small: a client that reconnects within
 # minutes resumes, one that comes later lists again.
-MIN_CHANGES = 200
+MIN_CHANGES = 100
 MAX_CHANGES = 5000
-MAX_CHANGE_BYTES = 2 << 20
+MAX_CHANGE_BYTES = 1 << 20
+# More than `MIN_CHANGES` are kept so long. It is for how long etcd keeps versions for a kube-apiserver.
+KEPT_SECONDS: Final = 300.0
+_LOOK_SECONDS: Final = 30.0
+# Of so many changes the events are kept as they were sent: those before them are in every quick watcher's hands.
+_MOST_ENCODED: Final = 32
 # Bytes win over the number: a resource with large objects keeps fewer changes than `MIN_CHANGES`, down to none.
 MOST_CHANGE_BYTES = 16 << 20
 # The same for all resources together. The largest history gives way.
@@ -46,6 +53,8 @@ class ResourceHistory:
             self.objects[name] = change.current
         self.changes.append(change)
         self.bytes += _weight(change)
+        if len(self.changes) > _MOST_ENCODED:
+            self.changes[-1 - _MOST_ENCODED].encoded.clear()
         self._compact()
         for listener in tuple(self.listeners):
             listener(change)
@@ -76,6 +85,11 @@ class ResourceHistory:
         self.compacted = dropped.revision
         self.bytes -= _weight(dropped)
 
+    def drop_until(self, revision: int) -> None:
+        """Keep of the changes up to this revision no more than belong to the last `MIN_CHANGES`."""
+        while len(self.changes) > MIN_CHANGES and self.changes[0].revision <= revision:
+            self.drop_oldest()
+
     def _compact(self) -> None:
         while self._is_too_much():
             self.drop_oldest()
@@ -96,11 +110,23 @@ def _weight(change: Change) -> int:
     return previous + len(change.current.body)
 
 
+class _Look(NamedTuple):
+    """What was the last revision at a moment on the monotonic clock."""
+
+    at: float
+    revision: int
+
+
 class ObjectCache:
     """All resources. `revision` is the last one published."""
 
-    def __init__(self, objects: Iterable[Stored], revision: int) -> None:
+    def __init__(
+        self, objects: Iterable[Stored], revision: int, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self.revision = revision
+        self._monotonic = monotonic
+        # The first one is the newest of those that are old enough, once there is such a one.
+        self._looks: deque[_Look] = deque([_Look(monotonic(), revision)])
         # Nothing is known of the time before the start, not even for resources that appear later.
         self._first = revision
         self._histories: dict[str, ResourceHistory] = {}
@@ -165,6 +191,19 @@ class ObjectCache:
             self._apply(change)
             for listener in self._everything:
                 listener(change)
+        now = self._monotonic()
+        if now >= self._looks[-1].at + _LOOK_SECONDS:
+            self._drop_old(now)
+
+    def _drop_old(self, now: float) -> None:
+        self._looks.append(_Look(now, self.revision))
+        while self._looks[1].at <= now - KEPT_SECONDS:
+            self._looks.popleft()
+        if self._looks[0].at <= now - KEPT_SECONDS:
+            for history in self._histories.values():
+                self._bytes -= history.bytes
+                history.drop_until(self._looks[0].revision)
+                self._bytes += history.bytes
 
     def _apply(self, change: Change) -> None:
         history = self.find_history(change.current.key.resource)

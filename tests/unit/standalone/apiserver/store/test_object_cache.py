@@ -10,6 +10,7 @@ from kvedge.standalone.apiserver.store import object_cache
 from kvedge.standalone.apiserver.store.object_cache import ObjectCache
 from kvedge.standalone.apiserver.store.stored import Change, ObjectKey, Stored
 from kvedge.standalone.apiserver.wire.api_errors import Expired
+from tests.support.clocks import FakeClock
 from tests.unit.standalone.apiserver.stored_objects import added, deleted, modified, stored
 
 
@@ -111,6 +112,38 @@ def test_all_resources_together_keep_so_much_and_the_largest_gives_way(monkeypat
     kept = [cache.find_history(resource) for resource in cache.resources()]
     assert sum(history.bytes for history in kept) <= 100_000
     assert len(cache.find_history("small").changes) == 10
+
+
+def test_changes_of_long_ago_are_dropped_but_for_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_cache, "MIN_CHANGES", 5)
+    clock = FakeClock()
+    cache = ObjectCache([], 0, clock.monotonic)
+    grown(cache, "widgets", range(1, 21), 100)
+    history = cache.find_history("widgets")
+    # Another resource's changes make time pass, as heartbeats do.
+    for revision in range(21, 31):
+        clock.seconds += 30
+        cache.publish([added(stored(f"beat-{revision}", revision, resource="leases"))])
+    assert len(history.changes) == 20
+    clock.seconds += 30
+    cache.publish([added(stored("beat-31", 31, resource="leases"))])
+    assert [change.revision for change in history.since(15)] == [16, 17, 18, 19, 20]
+    with pytest.raises(Expired):
+        history.since(14)
+    assert [change.revision for change in cache.find_history("leases").since(21)] == list(range(22, 32))
+
+
+def test_events_of_the_newest_changes_alone_are_kept_as_they_were_sent() -> None:
+    cache = ObjectCache([], 0)
+    changes = []
+    for revision in range(1, 101):
+        change = added(stored(f"w{revision}", revision))
+        change.encoded[("json", change.type)] = b"{}"
+        changes.append(change)
+        cache.publish([change])
+    kept = [change.revision for change in changes if change.encoded]
+    assert kept == list(range(69, 101))
+    assert [change.revision for change in cache.find_history("widgets").since(50)] == list(range(51, 101))
 
 
 def test_owners_are_found_and_forgotten() -> None:
