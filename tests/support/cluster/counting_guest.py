@@ -237,8 +237,8 @@ class CountingGuest:
     def under_way(self, name: str) -> Iterator[None]:
         """A migration that takes half a minute, of which the guest is on its way.
 
-        It is not slower than that: an emulated guest that is on its way for long may lose a page (QEMU's notice of
-        what is written races with its look at it), and then it hangs or boots anew.
+        It is not slower than that: two of some thirty emulated guests that were on their way for more than a minute
+        hung or booted anew once they were there. Why is not known; a test that sees it shows the guest's last words.
         """
         self.cluster.apply(slow_policy(_SLOWLY, "2560Ki"))
         try:
