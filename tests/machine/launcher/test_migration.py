@@ -83,10 +83,20 @@ def last_count(pod: LauncherPod) -> int:
     return int(found[-1]) if found else 0
 
 
+def counts_beyond(pod: LauncherPod, number: int) -> int:
+    """A number after this one, once the guest has said it in this Pod."""
+    try:
+        return wait_until(lambda: (count := last_count(pod)) > number and count, "the guest counts on", pause=0.1)
+    except AssertionError as error:
+        # A guest that has stopped says why, or that it has not.
+        log = pod.directory / "private" / pod.uid / "virt-serial0-log"
+        error.add_note(f"its last words: {log.read_bytes()[-4000:] if log.exists() else None!r}")
+        raise
+
+
 def counts_on(pod: LauncherPod) -> int:
     """A number after the present one, which the guest has said meanwhile."""
-    now = last_count(pod)
-    return wait_until(lambda: (count := last_count(pod)) > now and count, "the guest counts on", pause=0.1)
+    return counts_beyond(pod, last_count(pod))
 
 
 @dataclass
@@ -289,7 +299,7 @@ def move(
     assert status.vcpus == place.sockets
     assert (status.migrates, status.incoming.migration_uid, status.incoming.state) == (True, uid, m.INCOMING_OWNED)
     # The next number after the last one, whatever was on its way to the log when the guest stopped.
-    wait_until(lambda: last_count(target) > left, "the guest counts on over there", pause=0.1)
+    counts_beyond(target, left)
     wire.close()
     return target
 
@@ -379,7 +389,7 @@ def test_handlers_that_know_of_each_other_by_the_vmi_alone_move_a_guest(
     assert is_paused_by_user(moving.server.vmi)
     left = last_count(source)
     target.call("Unpause")
-    wait_until(lambda: last_count(target) > left, "the guest counts on over there", pause=0.1)
+    counts_beyond(target, left)
     # Told at once that its word is written, and not after a quarter of a minute.
     assert source.wait_exit() == 0
 
@@ -497,6 +507,6 @@ def test_a_target_launcher_killed_before_the_release_still_has_its_guest(
         wait_coming(target, m.INCOMING_COMPLETE)
     release(target, "m-6")
     owned(target)
-    wait_until(lambda: last_count(target) > left, "the guest counts on over there", pause=0.1)
+    counts_beyond(target, left)
     wire.close()
     running["here"] = target
