@@ -56,12 +56,21 @@ class Silent:
         self._listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         self.port: int = self._listening.getsockname()[1]
         self.taken: list[socket.socket] = []
-        threading.Thread(target=self._take, daemon=True).start()
+        self._taking = threading.Thread(target=self._take, daemon=True)
+        self._taking.start()
+        stack.callback(self._end)
 
     def _take(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 self.taken.append(self._listening.accept()[0])
+
+    def _end(self) -> None:
+        """Without the shutdown accept() would wait on, and take what is meant for the port's next owner."""
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._taking.join(30)
+        for connection in self.taken:
+            connection.close()
 
 
 def asking(box: Box, stack: ExitStack, path: str, *headers: str) -> socket.socket:

@@ -107,7 +107,7 @@ def echo_service(address: str) -> Iterator[int]:
                     try:
                         while data := peer.recv(4096):
                             peer.sendall(data)
-                    except ConnectionError:
+                    except OSError:
                         continue
 
         thread = threading.Thread(target=serve, name="echo-service", daemon=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -48,7 +49,8 @@ def answering(netns: str, address: str, number: int) -> Iterator[None]:
                 asked, peer = listening.accept()
             except OSError:
                 return
-            with asked:
+            # Who asks may be gone, and so may the network.
+            with asked, contextlib.suppress(OSError):
                 asked.sendall(f"{number} {peer[0]}\n".encode())
 
     thread = threading.Thread(target=serve, daemon=True)
