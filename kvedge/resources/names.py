@@ -61,6 +61,9 @@ PCI_ON_ROOT: Final = "kubevirt.io/placePCIDevicesOnRootComplex"
 GROWTH_ROOM: Final = "kvedge.io/growth-room"
 # Of a VM's template, written by admission: what machine its guests have. It stays the same with the VM's copies.
 MACHINE_MARKS: Final = (PCI_TOPOLOGY, GROWTH_ROOM)
+# On a VM: the UID of a run, and the VM's generation at which nothing but such marks told it from what the run was made
+# of. The controller's, written together with the marks.
+MARKED_ALONE: Final = "kvedge.io/marked-alone"
 # Of the KubeVirt object, whose API copies it to VMIs: an isolated emulator has two CPUs where its Pod would have an odd
 # number of them. Kubelets with `full-pcpus-only` give whole cores alone.
 EVEN_PARITY: Final = "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity"

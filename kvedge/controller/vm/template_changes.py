@@ -16,7 +16,7 @@ from kvedge.controller.vm.memory_changes import memory_differs, refuse_memory, w
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.moves.pod_room import find_room, lacks_vcpus
-from kvedge.resources.names import GROWTH_ROOM, PCI_TOPOLOGY, SKIP_BACKUP_HOOKS
+from kvedge.resources.names import GROWTH_ROOM, MARKED_ALONE, PCI_TOPOLOGY, SKIP_BACKUP_HOOKS, VM_GENERATION
 from kvedge.resources.types.domain import Cpu, DomainSpec
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import CpuTopology, VirtualMachineInstance, VirtualMachineInstanceSpec
@@ -67,6 +67,8 @@ def plan_machine_marks(vm: VirtualMachine, vmi: VirtualMachineInstance | None, *
     KubeVirt does, and the room to grow where the KubeVirt object says so (`is_room_said`). Empty when it keeps them.
 
     A VM of before there were such marks would lose that room with its next start, once that object says nothing more.
+    The marks are ours: a run of an earlier release, which may have told templates apart in another way, is not compared
+    because of them.
     """
     template = vm.spec.template
     if vmi is None or vmi.status.phase != "Running" or template is None:
@@ -77,7 +79,24 @@ def plan_machine_marks(vm: VirtualMachine, vmi: VirtualMachineInstance | None, *
     if is_room_said and _has_room(vmi):
         marks[GROWTH_ROOM] = "v1"
     missing = {name: value for name, value in marks.items() if name not in template.metadata.annotations}
-    return {"spec": {"template": {"metadata": {"annotations": missing}}}} if missing else {}
+    if not missing:
+        return {}
+    body: JsonObject = {"spec": {"template": {"metadata": {"annotations": missing}}}}
+    if is_made_from(vm, vmi):
+        body["metadata"] = {"annotations": {MARKED_ALONE: _sameness(vmi, vm.metadata.generation + 1)}}
+    return body
+
+
+def is_made_from(vm: VirtualMachine, vmi: VirtualMachineInstance) -> bool:
+    """Whether the run was made from the VM's present spec, apart from marks of its machine that came later."""
+    generation = vm.metadata.generation
+    made_of = vmi.metadata.annotations.get(VM_GENERATION)
+    return made_of == str(generation) or vm.metadata.annotations.get(MARKED_ALONE) == _sameness(vmi, generation)
+
+
+def _sameness(vmi: VirtualMachineInstance, generation: int) -> str:
+    """By the run, as copies of a VM have its annotations."""
+    return f"{vmi.metadata.uid} {generation}"
 
 
 def _has_room(vmi: VirtualMachineInstance) -> bool:

@@ -206,7 +206,7 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
         carried.append(PatchVm(absent))
     elif dump.template:
         carried.append(PatchVm(dump.template))
-    elif not carried and (marks := plan_machine_marks(vm, own, is_room_said=hotplug.rollout.is_said)):
+    elif not carried and not lost and (marks := plan_machine_marks(vm, own, is_room_said=hotplug.rollout.is_said)):
         if Live.MACHINE in hotplug.refusals:
             view = _with_refusal(view, Live.MACHINE, hotplug)
         else:

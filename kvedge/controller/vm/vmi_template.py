@@ -17,7 +17,7 @@ import msgspec
 from kvedge.controller.vm.claim_changes import find_exchanges
 from kvedge.controller.vm.network_changes import interfaces_need_restart, lasting_interfaces
 from kvedge.controller.vm.start_revision import revision_name
-from kvedge.controller.vm.template_changes import without_live_parts
+from kvedge.controller.vm.template_changes import is_made_from, without_live_parts
 from kvedge.controller.vm.typed_vm import UNTYPED, TypedVm
 from kvedge.controller.vm.volume_changes import disks_have_changed, permanent_spec
 from kvedge.resources.codec import encode_json
@@ -112,9 +112,8 @@ def _hash(spec: VirtualMachineInstanceSpec) -> str:
 
 
 def is_measured(vm: VirtualMachine, vmi: VirtualMachineInstance) -> bool:
-    """Whether the run is compared with its VM: not one that the VM adopted, nor one of its present generation."""
-    marks = vmi.metadata.annotations
-    return TEMPLATE_HASH in marks and marks.get(VM_GENERATION) != str(vm.metadata.generation)
+    """Whether the run is compared with its VM: not one that the VM adopted, nor one that was made from its spec."""
+    return TEMPLATE_HASH in vmi.metadata.annotations and not is_made_from(vm, vmi)
 
 
 def needs_restart(

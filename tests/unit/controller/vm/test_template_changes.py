@@ -8,7 +8,7 @@ import pytest
 
 from kvedge.controller.vm.template_changes import plan_placement, plan_sockets
 from kvedge.controller.vm.typed_vm import TypedVm
-from kvedge.controller.vm.vm_actions import ChangeRun, Hotplug, Live, NoteMachine, PatchVmStatus, Rollout
+from kvedge.controller.vm.vm_actions import ChangeRun, Hotplug, KeepRevision, Live, NoteMachine, PatchVmStatus, Rollout
 from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.resources.codec import JsonObject, decode, encode
@@ -36,6 +36,8 @@ def a_run(cpu: JsonObject | None = ONE, **domain: Any) -> tuple[VirtualMachine, 
     vmi.spec.domain = decode(DomainSpec, {**domain, "cpu": made})
     vmi.spec.architecture = "amd64"
     vmi.status.current_cpu_topology = CpuTopology(cores=made["cores"], sockets=made["sockets"], threads=made["threads"])
+    # The start is recorded.
+    vm.status.observed_generation = vm.metadata.generation
     return vm, vmi
 
 
@@ -208,7 +210,7 @@ def test_a_vm_that_has_room_as_the_kubevirt_object_says_so_keeps_it_without_that
     vm, vmi = a_run()
     assert marks(vm, vmi, LIVE) == []
     (body,) = marks(vm, vmi, said)
-    assert body == {"spec": {"template": {"metadata": {"annotations": {"kvedge.io/growth-room": "v1"}}}}}
+    assert body["spec"] == {"template": {"metadata": {"annotations": {"kvedge.io/growth-room": "v1"}}}}
     vm = decode(VirtualMachine, patched(encode(vm), body))
     vm.metadata.generation += 1
     assert marks(vm, vmi, said) == []
@@ -227,7 +229,7 @@ def test_a_vm_keeps_the_layout_of_slots_that_its_guest_runs_with() -> None:
         return [each.body for each in plan_vm(vm, vmi, NOW, 0.5, Hotplug()).actions if isinstance(each, NoteMachine)]
 
     (body,) = marks()
-    assert body == {"spec": {"template": {"metadata": {"annotations": {PCI_TOPOLOGY: "v3"}}}}}
+    assert body["spec"] == {"template": {"metadata": {"annotations": {PCI_TOPOLOGY: "v3"}}}}
     marked = decode(VirtualMachine, patched(encode(vm), body))
     marked.metadata.generation += 1
     assert outcome(marked, vmi) == ("", {}), "it asks for no restart"
@@ -235,6 +237,49 @@ def test_a_vm_keeps_the_layout_of_slots_that_its_guest_runs_with() -> None:
     # What somebody has written there stays.
     vm.spec.template.metadata.annotations[PCI_TOPOLOGY] = "v2"
     assert marks() == []
+
+
+def test_marks_do_not_have_a_run_compared_that_an_earlier_release_has_started() -> None:
+    """Its hash may have been taken of other parts of the template than ours, of which nothing has changed."""
+    said = Hotplug(rollout=Rollout(is_live=True, is_said=True))
+    vm, vmi = a_run()
+    vmi.metadata.annotations |= {TEMPLATE_HASH: "of-another-form"}
+
+    def with_marks(vm: VirtualMachine, hotplug: Hotplug) -> VirtualMachine:
+        (body,) = [each.body for each in plan_vm(vm, vmi, NOW, 0.5, hotplug).actions if isinstance(each, NoteMachine)]
+        marked = decode(VirtualMachine, patched(encode(vm), body))
+        marked.metadata.generation += 1
+        return marked
+
+    vmi.metadata.annotations.pop(PCI_TOPOLOGY, None)
+    once = with_marks(vm, said)
+    assert outcome(once, vmi, said) == ("", {})
+    vmi.metadata.annotations[PCI_TOPOLOGY] = "v3"
+    twice = with_marks(once, said)
+    assert outcome(twice, vmi, said) == ("", {}), "a mark that comes later changes nothing either"
+    copied = decode(VirtualMachine, encode(twice))
+    vmi.metadata.uid = "of a run of its copy"
+    assert outcome(copied, vmi, said)[0] == GENERIC, "it is said of that run alone"
+    vmi.metadata.uid = "u"
+    edited = with_sockets(decode(VirtualMachine, encode(twice)), 2)
+    assert outcome(edited, vmi, said)[0] == GENERIC, "an edit is compared"
+
+
+def test_marks_of_a_vm_that_was_edited_leave_the_run_compared() -> None:
+    vm, vmi = a_run()
+    with_sockets(vm, 1)
+    vmi.metadata.annotations[PCI_TOPOLOGY] = "v3"
+    (body,) = [each.body for each in plan_vm(vm, vmi, NOW, 0.5, LIVE).actions if isinstance(each, NoteMachine)]
+    assert "metadata" not in body
+
+
+def test_a_vm_gets_no_marks_before_the_start_of_its_run_is_recorded() -> None:
+    vm, vmi = a_run()
+    vmi.metadata.annotations[PCI_TOPOLOGY] = "v3"
+    vm.status.observed_generation = vm.metadata.generation - 1
+    actions = plan_vm(vm, vmi, NOW, 0.5, LIVE).actions
+    assert any(isinstance(each, KeepRevision) for each in actions)
+    assert not any(isinstance(each, NoteMachine) for each in actions)
 
 
 def test_a_vm_whose_mark_is_refused_says_so_until_it_is_tried_again_and_grows_meanwhile() -> None:
