@@ -33,6 +33,8 @@ from kvedge.resources.vmi_facts import reserved_disks
 ALLOW_POD_BRIDGE: Final = "kubevirt.io/allow-pod-bridge-network-live-migration"
 _NO_PLUGINS: Final[Mapping[str, BindingPlugin]] = MappingProxyType({})
 _SHARED: Final = "ReadWriteMany"
+# Policies of a CPU feature by which a guest certainly has it.
+_HAVING: Final = frozenset({"", "require", "force"})
 
 Method = Literal["BlockMigration", "LiveMigration"]
 
@@ -172,6 +174,17 @@ def _of_cpus(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
             "DedicatedCPUNotLiveMigratable",
             "cannot migrate VMI with dedicatedCpuPlacement: its vCPUs are on CPUs of this node, and another node gives"
             " its Pod others",
+        )
+    features = vmi.spec.domain.features
+    passed = None if features is None else features.hyperv_passthrough
+    if passed is not None and passed.enabled is not False:
+        yield Obstacle("HypervPassthroughNotLiveMigratable", "VMI uses hyperv passthrough")
+    cpu = vmi.spec.domain.cpu
+    # "" is libvirt's require. QEMU keeps such a guest where no frequency is told, as KubeVirt's hints would do.
+    if cpu is not None and any(each.name == "invtsc" and each.policy in _HAVING for each in cpu.features):
+        yield Obstacle(
+            "NoTSCFrequencyNotLiveMigratable",
+            "cannot migrate VMI with the CPU feature invtsc: another node's counter may have another frequency",
         )
 
 

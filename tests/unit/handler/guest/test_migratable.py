@@ -17,7 +17,7 @@ from kvedge.resources.codec import encode
 from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.types.devices import Disk, DiskTarget
-from kvedge.resources.types.domain import AcpiTables, Cpu, Firmware
+from kvedge.resources.types.domain import AcpiTables, Cpu, CpuFeature, Features, FeatureState, Firmware
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import vmi_of, vmi_with
 from tests.support.values import replace
@@ -167,6 +167,24 @@ def test_a_guest_with_cpus_for_itself_stays_on_its_node() -> None:
     found.spec.domain.cpu = Cpu(dedicated_cpu_placement=True)
     for judge in (judge_migratable, judge_storage_migratable):
         assert judge(found, LauncherCan()).reason == "DedicatedCPUNotLiveMigratable"
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_kept"), [("", True), ("require", True), ("force", True), ("optional", False), ("disable", False)]
+)
+def test_a_guest_that_counts_on_its_nodes_clock_stays(policy: str, *, is_kept: bool) -> None:
+    found = vmi()
+    found.spec.domain.cpu = Cpu(features=[CpuFeature(name="invtsc", policy=policy), CpuFeature(name="aes")])
+    for judge in (judge_migratable, judge_storage_migratable):
+        assert judge(found, LauncherCan()).reason == ("NoTSCFrequencyNotLiveMigratable" if is_kept else "")
+
+
+@pytest.mark.parametrize(("enabled", "is_kept"), [(None, True), (True, True), (False, False)])
+def test_a_guest_that_sees_all_of_its_nodes_hyperv_stays(enabled: bool | None, *, is_kept: bool) -> None:
+    found = vmi()
+    found.spec.domain.features = Features(hyperv_passthrough=FeatureState(enabled=enabled))
+    for judge in (judge_migratable, judge_storage_migratable):
+        assert judge(found, LauncherCan()).reason == ("HypervPassthroughNotLiveMigratable" if is_kept else "")
 
 
 def test_a_guest_that_hooks_made_stays() -> None:
