@@ -29,7 +29,6 @@ class NotYet(Struct, frozen=True):
 
 
 VMI_NOT_YET: Final[Sequence[NotYet]] = (
-    # Processors and memory
     # Clock: none of QEMU's timers takes one
     *(NotYet(f"domain.clock.timer.{timer}.frequency") for timer in ("hpet", "hyperv", "kvm", "pit", "rtc")),
 )
