@@ -16,6 +16,8 @@ _KERNEL: Final[Version] = (5, 6)
 # The oldest that kvedge has been run on: Debian 12's.
 _LIBVIRT: Final[Version] = (9, 0)
 _QEMU: Final[Version] = (7, 2)
+# Before, a page that an emulated guest writes again right after QEMU has noted it as written is not sent once more.
+_MOVES_EMULATED: Final[Version] = (9, 0)
 _MODULES: Final[Mapping[str, tuple[Level, str]]] = {
     "tun": (Level.FAIL, "guests get no network card"),
     "bridge": (Level.FAIL, "Pods get no network"),
@@ -76,6 +78,13 @@ def check_kvm(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
         yield Finding("nested virtualization", Level.INFO, f"kvm's parameter nested is {facts.nested}")
 
 
+def _is_emulated(facts: HostFacts, options: DoctorOptions) -> bool:
+    if options.emulation != "auto":
+        return options.emulation == "tcg"
+    device = facts.devices["/dev/kvm"]
+    return not device.exists or bool(device.refusal) or (facts.kvm.tried and not facts.kvm.works)
+
+
 def check_devices(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
     """The device nodes of network cards."""
     for path, level in (("/dev/net/tun", Level.FAIL), ("/dev/vhost-net", Level.WARN)):
@@ -124,6 +133,14 @@ def check_programs(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding
         yield Finding("libvirt's QEMU driver", Level.FAIL, "libvirt_driver_qemu.so is not installed", remedy)
     package = "qemu-system-x86" if facts.machine == "x86_64" else "qemu-system-arm"
     yield _program("QEMU", facts.qemu, _QEMU, f"apt-get install {package}")
+    if facts.qemu and facts.qemu < _MOVES_EMULATED and _is_emulated(facts, options):
+        older = f"QEMU {version_text(facts.qemu)} is older than {version_text(_MOVES_EMULATED)}"
+        yield Finding(
+            "emulated guests",
+            Level.INFO,
+            f"one that moves while it runs may lose some of what it wrote last: {older}",
+            "move emulated guests only where that does no harm; guests on KVM are not concerned",
+        )
     if "qemu-img" not in facts.commands:
         yield Finding("qemu-img", Level.FAIL, "is not installed", "apt-get install qemu-utils")
     if "qemu-pr-helper" not in facts.commands:

@@ -238,6 +238,26 @@ def test_kvm_that_does_not_work_is_a_failure_where_it_is_demanded_and_silent_whe
     assert found("kvm", replace(OPTIONS, emulation="tcg"), kvm=broken).level == Level.INFO
 
 
+@pytest.mark.parametrize(
+    ("emulation", "changes", "is_told"),
+    [
+        ("tcg", {}, True),
+        ("auto", {"kvm": KvmFacts(True, False, "hung")}, True),
+        ("auto", {"devices": {**GOOD.devices, "/dev/kvm": DeviceState(exists=False)}}, True),
+        ("auto", {}, False),
+        ("auto", {"kvm": KvmFacts(False)}, False),
+        ("kvm", {"kvm": KvmFacts(True, False, "hung")}, False),
+        ("tcg", {"qemu": (9, 0)}, False),
+        ("tcg", {"qemu": ()}, False),
+    ],
+)
+def test_what_an_old_qemu_loses_of_emulated_guests_that_move_is_told(
+    emulation: str, changes: dict[str, Any], *, is_told: bool
+) -> None:
+    findings = examine(replace(GOOD, **changes), replace(OPTIONS, emulation=emulation))
+    assert [each.level for each in findings if each.check == "emulated guests"] == [Level.INFO] * is_told
+
+
 def test_what_belongs_to_the_running_instance_is_no_fault() -> None:
     changes = {"kvedge_runs": True, "port_refusal": "another program has it", "leftovers": ("the bridge kvedge0",)}
     assert found("port", **changes).level == Level.OK
