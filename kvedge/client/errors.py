@@ -43,3 +43,7 @@ class HostError(ClientError):
 
 class RefusedError(ClientError):
     """The server or the guest refused, or a document is not what it should be."""
+
+
+class TakenError(RefusedError):
+    """Somebody else has it, and was not to lose it."""

@@ -242,7 +242,16 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     _vmi("network/capture", "GET", "capture", "admin", ("vmi-running", "node"), seconds=60.0),
     _vmi("vnc", "GET", "stream", "edit", _DISPLAY, socket=VNC_SOCKET, flags=(PRESERVE_SESSION,)),
     # Ours: one connection of a SPICE client, of which QEMU itself lets one in at a time.
-    _vmi("spice", "GET", "stream", "edit", ("spice", "node"), socket=SPICE_SOCKET, viewers=_SPICE_CONNECTIONS),
+    _vmi(
+        "spice",
+        "GET",
+        "stream",
+        "edit",
+        ("spice", "node"),
+        socket=SPICE_SOCKET,
+        viewers=_SPICE_CONNECTIONS,
+        flags=(PRESERVE_SESSION,),
+    ),
     _forward(VMI_PLURAL, "{port}", listed=True),
     _forward(VMI_PLURAL, "{port}/{protocol}", listed=True),
     _facts("guestosinfo", "GetGuestInfo"),

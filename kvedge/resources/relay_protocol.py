@@ -28,6 +28,8 @@ UNFREEZE_SECONDS: Final = "unfreezeSeconds"
 PRESERVE_SESSION: Final = "preserveSession"
 # What a screen with a viewer answers to it, with the status 503; KubeVirt's words.
 VNC_IS_BUSY: Final = "Active VNC connection. Request denied."
+# The same of a screen by SPICE; ours.
+SPICE_IS_BUSY: Final = "Active SPICE connection. Request denied."
 MOVE_CURSOR: Final = "moveCursor"
 VSOCK_PORT: Final = "port"
 VSOCK_TLS: Final = "tls"

@@ -11,12 +11,11 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from aiohttp import WSCloseCode, web
 
-from kvedge.client.errors import ClientError
+from kvedge.client.errors import ClientError, TakenError
 from kvedge.kube.errors import KubeError
 from kvedge.resources.relay_protocol import VNC_IS_BUSY
 from kvedge.runtime.serving.connection_bounds import KNOWS
@@ -28,7 +27,7 @@ from kvedge.web.page_files import PageFile, read_page_files
 from kvedge.web.page_headers import page_headers
 from kvedge.web.request_rules import UPLOADED_DATA, UPLOADS, judge_request
 from kvedge.web.sign_in import SignInDesk, SignInRefused, StreamTarget, TicketDesk, WebSession
-from kvedge.web.spice_door import keep_spice_door
+from kvedge.web.spice_door import SpiceDoor, SpiceDoors, keep_spice_door
 from kvedge.web.stream_bridge import LONGEST_REASON, TAKEN_BY_OTHER, stream_to
 from kvedge.web.texts.shown_text import showable
 from kvedge.web.texts.yaml_text import LONGEST
@@ -83,8 +82,7 @@ class ConsoleApp:
         self._is_secure = all(origin.startswith("https:") for origin in own_origins.values())
         self._files = read_page_files()
         self._shares = UserShares(is_of_many=strangers is not None)
-        # Screens by SPICE, each for as long as its viewer looks.
-        self._doors: set[asyncio.Task[str]] = set()
+        self._doors: SpiceDoors[WebSession[WebUser]] = SpiceDoors(self._keep_door)
 
     def application(self) -> web.Application:
         """For a server."""
@@ -220,9 +218,7 @@ class ConsoleApp:
         namespace, name, stream = (_text(body, key) for key in ("namespace", "name", "stream"))
         if stream not in STREAMS:
             raise web.HTTPBadRequest(reason=f"stream: use {' or '.join(STREAMS)}")
-        takes_over = body.get("takesOver", False)
-        if not isinstance(takes_over, bool):
-            raise web.HTTPBadRequest(reason="takesOver: must be true or false")
+        takes_over = _takes_over(body)
         uid = await self._ask(find_run, session, namespace, name)
         target = StreamTarget(namespace, name, uid, stream, takes_over)
         return web.json_response({"ticket": self._tickets.issue(session, target)})
@@ -243,23 +239,19 @@ class ConsoleApp:
     async def _open_spice(self, request: web.Request) -> web.StreamResponse:
         """The file for a viewer; what stands behind it goes on when this is answered."""
         session = self._session(request)
-        ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        namespace, name = _place(request)
-        door = asyncio.ensure_future(self._keep_door(session, namespace, name, ready))
-        self._doors.add(door)
-        door.add_done_callback(self._doors.discard)
-        door.add_done_callback(partial(_note_end, f"{namespace}/{name}", ready))
-        await asyncio.wait({door, ready}, return_when=asyncio.FIRST_COMPLETED)
-        if not ready.done():
-            door.result()
+        door = SpiceDoor(*_place(request), takes_over=_takes_over(await _body(request)))
+        try:
+            file = await self._doors.open(session, door)
+        except TakenError:
+            # Nothing failed: the page asks its user.
+            return web.json_response({"taken": True})
+        if file is None:
             raise web.HTTPUnauthorized(reason="the session has ended")
-        return web.json_response({"file": ready.result()})
+        return web.json_response({"file": file})
 
-    async def _keep_door(
-        self, session: WebSession[WebUser], namespace: str, name: str, ready: asyncio.Future[str]
-    ) -> str:
+    async def _keep_door(self, session: WebSession[WebUser], door: SpiceDoor) -> str:
         with self._shares.page("stream", session.owner):
-            work = asyncio.ensure_future(keep_spice_door(session.user.session, namespace, name, ready))
+            work = asyncio.ensure_future(keep_spice_door(session.user.session, door))
             try:
                 await self._until_over(session, work)
                 return work.result() if work.done() else "the session has ended"
@@ -268,9 +260,7 @@ class ConsoleApp:
                 await asyncio.gather(work, return_exceptions=True)
 
     async def _end_doors(self, _: web.Application) -> None:
-        for door in self._doors:
-            door.cancel()
-        await asyncio.gather(*self._doors, return_exceptions=True)
+        await self._doors.end_all()
 
     async def _take_data(self, request: web.Request) -> web.StreamResponse:
         session = self._session(request)
@@ -356,17 +346,6 @@ def _outcome(task: asyncio.Future[Any]) -> str:
     raise error
 
 
-def _note_end(guest: str, ready: asyncio.Future[str], door: asyncio.Task[str]) -> None:
-    """How a screen by SPICE ended, in the log: its page has gone on, unless it was answered with a failure."""
-    error = None if door.cancelled() else door.exception()
-    if door.cancelled() or not ready.done():
-        return
-    level, how = (
-        (logging.INFO, door.result()) if error is None else (logging.WARNING, str(error) or type(error).__name__)
-    )
-    log.log(level, "the screen of %s by SPICE has ended: %s", showable(guest), showable(how))
-
-
 def _has_left(request: web.Request) -> bool:
     """Whether nobody is there any more to take an answer."""
     return request.transport is None or request.transport.is_closing()
@@ -408,6 +387,13 @@ def _text(body: Mapping[str, Any], key: str) -> str:
     value = body.get(key)
     if not isinstance(value, str):
         raise web.HTTPBadRequest(reason=f"{key}: must be a text")
+    return value
+
+
+def _takes_over(body: Mapping[str, Any]) -> bool:
+    value = body.get("takesOver", False)
+    if not isinstance(value, bool):
+        raise web.HTTPBadRequest(reason="takesOver: must be true or false")
     return value
 
 

@@ -54,11 +54,14 @@ def looker_link(server: ApiServerUnderTest, admin: KubeClient, subresources_answ
         admin.request("DELETE", f"{_RBAC}/{kind}/browser-looker")
 
 
-async def save_file(page: Page, directory: Path) -> Path:
+async def save_file(page: Page, directory: Path, *, takes_over: bool = False) -> Path:
     """By the button; where the file says that the screen is."""
     directory.mkdir(exist_ok=True)
     await page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(directory))
     await page.click("button", "SPICE viewer")
+    if takes_over:
+        await page.wait_text("Somebody else looks at the screen of default/seen. Take it from them?")
+        await page.click("dialog button", "Take it over")
     await page.wait_text("can be opened within a minute")
     file = directory / "default-seen.vv"
     async with asyncio.timeout(20):
@@ -115,6 +118,30 @@ def test_a_file_leads_all_channels_of_one_viewer_to_the_guest_and_is_worth_nothi
                 assert await reader.read() == b""
             await wait_gone(other)
             writer.close()
+
+    asyncio.run(test())
+
+
+def test_a_screen_that_is_looked_at_is_taken_over_after_a_question_alone(
+    seen: JsonObject, echo_node: EchoNode, link: str, tmp_path: Path
+) -> None:
+    async def test() -> None:
+        async with chromium_page(tmp_path) as page:
+            await page.open(link)
+            await page.click("a", "seen")
+            first = await save_file(page, tmp_path / "saved")
+            reader, writer = await open_channel(first, b"REDQ main")
+            second = await save_file(page, tmp_path / "saved", takes_over=True)
+            # QEMU sends the first one away once the second one says who it is; until then nobody has lost anything.
+            writer.write(b"still here")
+            async with asyncio.timeout(20):
+                assert await reader.readexactly(10) == b"still here"
+            _, other = await open_channel(second, b"REDQ other")
+            is_faultless(page, link)
+            for each in (writer, other):
+                each.close()
+            await wait_gone(first)
+            await wait_gone(second)
 
     asyncio.run(test())
 

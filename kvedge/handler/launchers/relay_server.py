@@ -39,6 +39,7 @@ from kvedge.resources.relay_protocol import (
     REASON_HEADER,
     RELAY_PREFIX,
     ROLE_STATS_ROUTE,
+    SPICE_IS_BUSY,
     STATS_ROUTE,
     VNC_IS_BUSY,
 )
@@ -268,13 +269,15 @@ class RelayServer:
         check: Callable[[], object],
         connect: Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]],
     ) -> web.StreamResponse:
-        """Let one more connection in, of which a guest has so many."""
+        """Let one more connection in, of which a guest has so many; one that keeps those that are there comes alone."""
         stream, session = (*guest, verb.name), Session()
-        full = DoorError(503, build_full_refusal(verb))
+        keeps_others = PRESERVE_SESSION in verb.flags and request.query.get(PRESERVE_SESSION) == "true"
+        most = 1 if keeps_others else verb.viewers
+        full = DoorError(503, SPICE_IS_BUSY if keeps_others else build_full_refusal(verb))
         if not wants_websocket(request):
             check()
-            raise full if self._shared.is_full(stream, verb.viewers) else DoorError(400, NO_UPGRADE)
-        if not self._shared.take(stream, session, verb.viewers):
+            raise full if self._shared.is_full(stream, most) else DoorError(400, NO_UPGRADE)
+        if not self._shared.take(stream, session, most):
             raise full
         try:
             reader, writer = await connect()

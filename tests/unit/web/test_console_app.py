@@ -10,8 +10,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from kvedge.client.errors import HostError
+from kvedge.client.errors import HostError, TakenError
 from kvedge.web import console_app
+from kvedge.web.spice_door import SpiceDoor
 from kvedge.web.texts.yaml_text import LONGEST
 from tests.unit.web.console_pages import Pages, browse
 
@@ -127,8 +128,8 @@ def test_a_page_that_leaves_while_its_stream_opens_is_no_failure(
 def test_the_end_of_a_screen_by_spice_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, end: Exception | None, told: tuple[str, str]
 ) -> None:
-    async def keep_door(_session: Any, _namespace: str, _name: str, ready: asyncio.Future[str]) -> str:
-        ready.set_result("[virt-viewer]")
+    async def keep_door(_session: Any, door: SpiceDoor) -> str:
+        door.file.set_result("[virt-viewer]")
         await asyncio.sleep(0)
         if end is not None:
             raise end
@@ -141,7 +142,7 @@ def test_the_end_of_a_screen_by_spice_is_logged(
             await asyncio.sleep(0.01)
 
     monkeypatch.setattr(console_app, "keep_spice_door", keep_door)
-    with caplog.at_level(logging.INFO, console_app.__name__):
+    with caplog.at_level(logging.INFO, "kvedge.web"):
         browse(test, of_many=False)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [told]
 
@@ -157,9 +158,81 @@ def test_a_screen_by_spice_that_cannot_be_had_is_told_to_its_page_alone(
         assert answer == (409, {"message": "no room"})
 
     monkeypatch.setattr(console_app, "keep_spice_door", keep_door)
-    with caplog.at_level(logging.INFO, console_app.__name__):
+    with caplog.at_level(logging.INFO, "kvedge.web"):
         browse(test, of_many=False)
     assert caplog.records == []
+
+
+def test_a_screen_by_spice_that_somebody_looks_at_is_taken_over_by_a_word_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def keep_door(_session: Any, door: SpiceDoor) -> str:
+        if not door.takes_over:
+            raise TakenError("Active SPICE connection. Request denied.")
+        door.file.set_result("[virt-viewer]")
+        return "the viewer left"
+
+    async def test(pages: Pages) -> None:
+        ann = pages.sign_in("ann")
+        for body in ({}, {"takesOver": False}):
+            assert await pages.post("/vms/shop/web/spice", ann, body) == (200, {"taken": True})
+        assert await pages.post("/vms/shop/web/spice", ann, {"takesOver": True}) == (200, {"file": "[virt-viewer]"})
+        assert (await pages.post("/vms/shop/web/spice", ann, {"takesOver": "yes"}))[0] == 400
+
+    monkeypatch.setattr(console_app, "keep_spice_door", keep_door)
+    browse(test, of_many=False)
+
+
+def test_a_session_has_one_unused_door_to_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More files than there are places: each is the only one of its screen, and the latest one works."""
+    doors: list[SpiceDoor] = []
+    ended: list[SpiceDoor] = []
+
+    async def keep_door(_session: Any, door: SpiceDoor) -> str:
+        doors.append(door)
+        door.file.set_result("[virt-viewer]")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(door)
+        return ""
+
+    async def test(pages: Pages) -> None:
+        ann = pages.sign_in("ann")
+        for _ in range(40):
+            assert (await pages.post("/vms/shop/web/spice", ann, {}))[0] == 200
+        assert ended == doors[:-1]
+        # Neither another screen, nor another session, nor one with a viewer ends it.
+        assert (await pages.post("/vms/shop/other/spice", ann, {}))[0] == 200
+        assert (await pages.post("/vms/shop/web/spice", pages.sign_in("ann"), {}))[0] == 200
+        doors[39].is_used = True
+        assert (await pages.post("/vms/shop/web/spice", ann, {}))[0] == 200
+        assert len(ended) == 39
+
+    monkeypatch.setattr(console_app, "keep_spice_door", keep_door)
+    browse(test, of_many=False)
+    assert len(ended) == len(doors) == 43
+
+
+def test_who_waits_for_a_file_while_another_one_is_asked_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_asked = asyncio.Event()
+
+    async def keep_door(_session: Any, door: SpiceDoor) -> str:
+        if not is_asked.is_set():
+            is_asked.set()
+            await asyncio.Event().wait()
+        door.file.set_result("[virt-viewer]")
+        return ""
+
+    async def test(pages: Pages) -> None:
+        ann = pages.sign_in("ann")
+        first = asyncio.ensure_future(pages.post("/vms/shop/web/spice", ann, {}))
+        await is_asked.wait()
+        assert (await pages.post("/vms/shop/web/spice", ann, {}))[0] == 200
+        assert await first == (409, {"message": "another viewer's file of this screen was asked for since"})
+
+    monkeypatch.setattr(console_app, "keep_spice_door", keep_door)
+    browse(test, of_many=False)
 
 
 def _ask_stream(pages: Pages, cookie: str, ticket: str) -> bytes:

@@ -22,6 +22,7 @@ export default {
   "paste a token, such as `kubectl create token NAME` prints, or run `kvedge web` on your own computer": "ein Token einfügen, wie es `kubectl create token NAME` ausgibt, oder `kvedge web` auf dem eigenen Rechner ausführen",
   "the session has ended": "die Sitzung ist zu Ende",
   "the VM was started anew since: open the stream again": "die VM wurde seither neu gestartet: nochmals öffnen",
+  "another viewer's file of this screen was asked for since": "inzwischen wurde eine andere Datei für diesen Bildschirm verlangt",
   "the page took nothing any more": "die Seite hat nichts mehr angenommen",
   "nobody waits for this any more": "darauf wartet niemand mehr",
   "the viewer left": "der Betrachter ist gegangen",

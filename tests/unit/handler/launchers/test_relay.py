@@ -277,6 +277,25 @@ def test_each_usb_device_has_a_slot_until_it_is_unplugged(relay: Relay) -> None:
     assert relay.door.sockets == [*(f"virt-usbredir-{number}" for number in range(USB_SLOTS)), "virt-usbredir-1"]
 
 
+def test_a_viewer_of_spice_comes_to_a_screen_that_nobody_looks_at_or_asks(relay: Relay) -> None:
+    async def test(client: aiohttp.ClientSession) -> None:
+        asked = {"preserveSession": "true"}
+        async with client.ws_connect(relay.url("spice"), params=asked) as first:
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+                await client.ws_connect(relay.url("spice"), params=asked)
+            assert refusal.value.status == 503
+            assert refusal.value.headers["X-Kvedge-Reason"] == "Active SPICE connection. Request denied."
+            async with client.get(relay.url("spice"), params=asked) as response:
+                assert response.status == 503
+            # Without the question QEMU has the last word.
+            async with client.ws_connect(relay.url("spice")) as second:
+                for stream in (first, second):
+                    await stream.send_bytes(b"here")
+                    assert await stream.receive_bytes() == b"here"
+
+    relay.run(test)
+
+
 def test_spice_has_a_connection_for_each_channel_and_a_bound(relay: Relay) -> None:
     async def test(client: aiohttp.ClientSession) -> None:
         async with contextlib.AsyncExitStack() as stack:
