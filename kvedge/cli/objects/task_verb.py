@@ -24,11 +24,12 @@ def tasks(kubeconfig: Path | None, namespace: str | None, all_namespaces: bool, 
     What has succeeded within the last hour and what has failed is shown, too, for as long as its object is there.
     """
     from kvedge.client.tables import columns
-    from kvedge.client.tasks.task_calls import list_tasks
+    from kvedge.client.tasks.task_calls import each_task
     from kvedge.client.tasks.task_rows import HEADER, task_rows
 
     session = open_session(kubeconfig, namespace)
-    found, refused = list_tasks(session, None if all_namespaces else session.namespace)
+    refused: list[str] = []
+    found = each_task(session, None if all_namespaces else session.namespace, refused.append)
     rows = task_rows(found, datetime.now(UTC), timedelta(hours=1))
     if refused:
         click.echo(f"not shown, as you may not list them: {', '.join(refused)}", err=True)

@@ -5,6 +5,7 @@ Called by the verb, and by the console in threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kvedge.client.session import Session
@@ -12,20 +13,17 @@ from kvedge.client.tasks.task_rows import TASK_KINDS
 from kvedge.kube.errors import Forbidden, NotFound
 
 
-def list_tasks(session: Session, place: str | None) -> tuple[list[Any], list[str]]:
-    """The objects of one namespace, or of all, and the kinds that the user has no right to list.
+def each_task(session: Session, place: str | None, refuse: Callable[[str], None] = lambda kind: None) -> Iterator[Any]:
+    """The objects of one namespace, or of all, one by one; `refuse` gets the kinds that the user has no right to list.
 
     Raises:
         KubeError: when the server refuses otherwise, or does not answer.
     """
-    found: list[Any] = []
-    refused = []
     for cls in TASK_KINDS:
         try:
-            found += session.client.list(cls, place)
+            yield from session.client.each(cls, place)
         except Forbidden:
-            refused.append(cls.KIND.plural)  # type: ignore[attr-defined] # each of them is a kind
+            refuse(cls.KIND.plural)  # type: ignore[attr-defined] # each of them is a kind
         except NotFound:
             # An older server does not know the kind.
             continue
-    return found, refused

@@ -35,6 +35,17 @@ def test_a_patch_that_is_tried_is_not_stored(tmp_path: Path) -> None:
     assert b'"lost"' in request.body
 
 
+def test_objects_that_nobody_keeps_come_by_small_pages_when_they_are_asked_for(tmp_path: Path) -> None:
+    with scripted_api(listing("a", "b", next_page="more"), listing("c", next_page="rest"), listing()) as api:
+        found = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig")).each(ConfigMap, "default")
+        assert [next(found).metadata.name, next(found).metadata.name] == ["a", "b"]
+        # The next page is fetched once somebody wants it.
+        assert [request.query.get("continue") for request in api.requests] == [None]
+        assert [each.metadata.name for each in found] == ["c"]
+    assert [request.query.get("continue") for request in api.requests] == [None, "more", "rest"]
+    assert {request.query["limit"] for request in api.requests} == {"100"}
+
+
 ELSEWHERE = "../../victim/configmaps/a"
 
 

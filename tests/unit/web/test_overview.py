@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +23,30 @@ def node(name: str, *, ready: bool = True, **allocatable: str) -> Node:
 
 def vmi(node_name: str = "a", phase: str = "Running", **spec: Any) -> VirtualMachineInstance:
     return decode(VirtualMachineInstance, small_vmi(**spec) | {"status": {"nodeName": node_name, "phase": phase}})
+
+
+class WatchedVmi(VirtualMachineInstance, weakref=True):
+    """One of which is known how long it is held."""
+
+
+def watched(memory: JsonObject) -> WatchedVmi:
+    status = {"nodeName": "a", "phase": "Running"}
+    return decode(WatchedVmi, small_vmi(domain__memory=memory) | {"status": status})
+
+
+def test_of_many_guests_no_two_are_held() -> None:
+    """The sums are made of each as it comes, whatever the server's pages are."""
+    alive: list[weakref.ref[WatchedVmi]] = []
+
+    def come() -> Iterator[WatchedVmi]:
+        for _ in range(10):
+            found = watched({"guest": "1Mi"})
+            alive.append(weakref.ref(found))
+            yield found
+            del found
+            assert sum(each() is not None for each in alive) <= 1
+
+    assert wishes_of(come()) == {"count": 10, "cpu": 10_000, "memory": 10 << 20}
 
 
 def test_only_ready_nodes_have_room() -> None:
@@ -52,10 +78,10 @@ class PlayedClient:
     def hurry(self, seconds: float) -> PlayedClient:
         return self
 
-    def list(self, cls: type, *_: object) -> list[Any]:
+    def each(self, cls: type, *_: object) -> Iterator[Any]:
         if cls in self._refused:
             raise Forbidden(403, "Forbidden", "you may not")
-        return []
+        yield from ()
 
     def get(self, *_: object) -> Any:
         raise Forbidden(403, "Forbidden", "you may not")
