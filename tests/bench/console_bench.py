@@ -166,11 +166,13 @@ async def _measure(
         await asyncio.sleep(_SETTLE_SECONDS)
         one = memory_of([process]).pss
         report.add(Row(f"one browser on {count} VMs: PSS more", "MB", one - alone, goal=Goal(most=15)))
-        await _measure_pages(report, page, origin, count)
+        await _measure_overview(report, page, origin)
         await asyncio.sleep(_SETTLE_SECONDS)
-        report.add(
-            Row("after its overview and a VM's page", "MB", memory_of([process]).pss - alone, goal=Goal(most=15))
-        )
+        report.add(Row("after its overview", "MB", memory_of([process]).pss - alone, goal=Goal(most=15)))
+        await _measure_vm_page(report, page, origin, count)
+        await asyncio.sleep(_SETTLE_SECONDS)
+        # Its graphs read the metrics: this role then follows all objects for them, as for any other reader.
+        report.add(Row("after a VM's page", "MB", memory_of([process]).pss - alone, goal=Goal(most=15)))
         async with _played_browsers(origin, tokens, _BROWSERS - 1):
             await asyncio.sleep(_SETTLE_SECONDS)
             report.add(Row(f"{_BROWSERS} browsers: PSS more", "MB", memory_of([process]).pss - alone))
@@ -221,13 +223,16 @@ _WATCH_WORK: Final = """window.longest = 0, new PerformanceObserver((list) => {
 }).observe({ type: "longtask" }), 0"""
 
 
-async def _measure_pages(report: Report, page: Page, origin: str, count: int) -> None:
+async def _measure_overview(report: Report, page: Page, origin: str) -> None:
     begun = time.monotonic()
     await page.open("about:blank")
     await page.open(f"{origin}/#/overview")
     await page.wait("document.querySelector('meter, main dl dd')?.innerText", "the overview is drawn")
     report.add(Row("the overview, from its address", "s", time.monotonic() - begun, goal=Goal(most=2)))
     await _add_page_size(report, page, "the overview")
+
+
+async def _measure_vm_page(report: Report, page: Page, origin: str, count: int) -> None:
     await page.open("about:blank")
     begun = time.monotonic()
     await page.open(f"{origin}/#/vm/default/vm-{count // 2:04}")

@@ -53,7 +53,7 @@ class Metric(Struct):
 
 def render(metrics: Iterable[Metric]) -> str:
     """The text of all metrics that have samples."""
-    return "".join(line for metric in metrics if metric.samples for line in _lines(metric))
+    return "".join("".join(_lines(metric)) for metric in metrics if metric.samples)
 
 
 def _lines(metric: Metric) -> Iterator[str]:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain
 from typing import Final, Protocol
 
 from aiohttp import web
@@ -131,4 +132,5 @@ def _render(seen: SeenObjects, found: Sequence[_Found], configuration: Configura
         # A node may tell of its own guests alone.
         told = stats.guests if stats is not None else []
         guests += [(node, guest) for guest in told if homes.get((guest.namespace, guest.name)) == node]
-    return render([*build_object_metrics(seen, configuration), *build_guest_metrics(guests), up]).encode()
+    # One after the other, as each has many samples.
+    return render(chain(build_object_metrics(seen, configuration), build_guest_metrics(guests), [up])).encode()

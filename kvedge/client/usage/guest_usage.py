@@ -31,6 +31,7 @@ _SUMMED: Final[Mapping[str, str]] = {
 }
 _UP: Final = "kvedge_vmi_stats_up"
 _NODE_UP: Final = "kvedge_node_stats_up"
+_READ: Final = frozenset((*_SUMMED, _UP, _NODE_UP))
 _LONGEST: Final = 253
 
 
@@ -88,8 +89,7 @@ def look(session: Session, clock: Callable[[], float] = time.monotonic) -> Look:
     Raises:
         KubeError: when the server refuses, or does not answer.
     """
-    text = session.client.content(_PATH).decode(errors="replace")
-    return read_look(read_samples(text), clock())
+    return read_look(read_samples(session.client.content(_PATH), _READ), clock())
 
 
 def read_look(samples: Iterable[Sample], moment: float) -> Look:

@@ -5,8 +5,9 @@ Called by `guest_usage`. Pure. A line that makes no sense is left out: an api ro
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
 _SAMPLE: Final = re.compile(r"(?P<name>[A-Za-z_:][A-Za-z0-9_:]*)\{(?P<labels>[^\n]*)\} (?P<value>[^ \n]+)")
@@ -22,10 +23,13 @@ class Sample(NamedTuple):
     value: float
 
 
-def read_samples(text: str) -> Iterator[Sample]:
-    """Each sample, in the order of the text."""
-    for line in text.split("\n"):
-        found = None if line.startswith("#") else _SAMPLE.fullmatch(line)
+def read_samples(text: bytes, names: Container[str]) -> Iterator[Sample]:
+    """Each sample of a metric of these names, in the order of the text; of the others no copy is made."""
+    # By "\n" alone: a label may hold what else ends a line.
+    for raw in io.BytesIO(text):
+        if raw.partition(b"{")[0].decode(errors="replace") not in names:
+            continue
+        found = _SAMPLE.fullmatch(raw.decode(errors="replace").removesuffix("\n"))
         if found is None:
             continue
         try:

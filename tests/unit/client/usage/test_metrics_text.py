@@ -13,7 +13,9 @@ def test_what_is_written_is_read_with_every_character() -> None:
     labels = {"name": 'a"b\\c', "note": "one\nline, }\n"}
     metric.add(labels, 1)
     metric.add({"name": "b"}, 0.25)
-    assert list(read_samples(render([metric]))) == [
+    other = Metric("kubevirt_vmi_other", "gauge", "Of no interest.")
+    other.add(labels, 2)
+    assert list(read_samples(render([other, metric]).encode(), {"kubevirt_vmi_info"})) == [
         Sample("kubevirt_vmi_info", labels, 1.0),
         Sample("kubevirt_vmi_info", {"name": "b"}, 0.25),
     ]
@@ -21,4 +23,4 @@ def test_what_is_written_is_read_with_every_character() -> None:
 
 @pytest.mark.parametrize("line", ["", "# HELP a b", "a 1", "a{} x", "a{b=} 1 2", "{} 1", 'a{b="c} 1'])
 def test_a_line_that_makes_no_sense_is_left_out(line: str) -> None:
-    assert [sample for sample in read_samples(line) if sample.labels] == []
+    assert [sample for sample in read_samples(line.encode(), {"a", ""}) if sample.labels] == []
