@@ -76,6 +76,7 @@ BARE = {
     "runtime/last_exit.py": "one wait; it ends the process",
     "runtime/serving/stream_pump.py": "one viewer's stream, whose end is the stream's",
     "runtime/serving/loop_thread.py": "a server's own thread: failure() tells its cause, the role ends",
+    "web/spice_door.py": "one viewer's door: the page that asked is answered, its end is logged, and the app ends all",
     "web/console_app.py": "one page's websocket: the call that serves it waits for it",
     "web/stream_bridge.py": "one page's stream, whose end is the stream's",
     "network/netns.py": "one call in another namespace; the caller waits and gets its exception",
