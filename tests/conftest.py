@@ -41,6 +41,8 @@ _LONGEST = (
     "tests/contract/controller",
     "tests/contract/api",
 )
+# Unit tests that wait for most of a minute, and need no processor for it: begun last, they would be all that is left.
+_PATIENT = ("tests/unit/storage/backups/live/test_live_errand.py",)
 # Kubernetes' servers, which are a quarter of what a run costs, clean up when they have to: there is memory for it.
 os.environ.setdefault("GOGC", "1600")
 os.environ.setdefault("GOMEMLIMIT", "1000MiB")
@@ -99,7 +101,7 @@ class ByDirectory(LoadScopeScheduling):
         return file if file.startswith(_UNIT) or directory == _BOXES else directory
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        for scope in reversed(_LONGEST):
+        for scope in reversed(_LONGEST + _PATIENT):
             if scope in self.workqueue:
                 self.workqueue.move_to_end(scope, last=False)
         super()._assign_work_unit(node)

@@ -110,6 +110,8 @@ def scripted_api(*scripts: Script) -> Iterator[ScriptedApi]:
     api = ScriptedApi(list(scripts))
 
     class Handler(http.server.BaseHTTPRequestHandler):
+        # The kernel would hold a body back until the client has acknowledged the head: 0.04 s each time.
+        disable_nagle_algorithm = True
         protocol_version = "HTTP/1.1"
 
         def log_message(self, format: str, *args: object) -> None:
