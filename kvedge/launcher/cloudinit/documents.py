@@ -54,7 +54,8 @@ def documents(
 
     `secrets` is what the Secrets that the volume refers to hold, by key (`userdata`, `networkdata` or KubeVirt's other
     spelling of them); it is not asked for anything when the volume refers to none. `ssh_keys` are public keys for the
-    guest's default user; `host_devices` is what a config drive tells of tagged devices of the node.
+    guest's default user; `host_devices` is what a config drive tells of tagged devices of the node, functions of NICs
+    among them.
 
     Raises:
         ConversionError: when the volume is none of cloud-init, or its data cannot be read.
@@ -128,7 +129,8 @@ def _config_drive(
 
 def list_tagged_nics(vmi: VirtualMachineInstance) -> list[dict[str, object]]:
     """The NICs that have a tag, as OpenStack tells guests of them: by their MAC, and by a PCI address that was asked
-    for. libvirt chooses the other addresses when the domain is defined, which is after this image is written."""
+    for. libvirt chooses the other addresses when the domain is defined, which is after this image is written. Functions
+    of cards are told with the other devices of the node."""
     return [
         {
             "type": "nic",
@@ -138,7 +140,7 @@ def list_tagged_nics(vmi: VirtualMachineInstance) -> list[dict[str, object]]:
             "tags": [interface.tag],
         }
         for interface in vmi.spec.domain.devices.interfaces
-        if interface.tag and interface.state != "absent"
+        if interface.tag and interface.state != "absent" and interface.sriov is None
     ]
 
 

@@ -92,7 +92,7 @@ class VmiPreparation:
             prepare_state(vmi, self._options)
             hooks = self._hooks(request)
             context = self._context(vmi, request.interfaces, request.options)
-            tagged = describe_tagged(vmi, context, self._options.root)
+            tagged = describe_tagged(vmi, context, self._options.root, comes=bool(self._options.incoming))
             sources = prepare_volumes(vmi, self._options, copied, hooks.shape_iso, tagged) | coming
             await_shares(vmi, self._options.root)
             context = replace(context, disk_sources=sources)

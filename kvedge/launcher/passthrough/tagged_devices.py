@@ -1,4 +1,5 @@
-"""What a guest is told of its tagged GPUs and other host devices: where each sits, and which of its CPUs are near.
+"""What a guest is told of its tagged GPUs, other host devices and functions of NICs: where each sits, and which of its
+CPUs are near.
 
 Called by `vmi_preparation`; cloud-init's config drive shows it. Reads sysfs. The words are KubeVirt's. A device's cell
 is the guest's own, as KubeVirt's number of the node's cell is none that the guest knows.
@@ -16,6 +17,7 @@ from kvedge.launcher.domain.placement.pin_plan import plan_pins
 from kvedge.launcher.domain.placement.tagged_devices import place_tagged
 from kvedge.launcher.domain.platform import platform_of
 from kvedge.resources.host_devices.cpu_placement import mirrors_numa
+from kvedge.resources.types.guest_nics import interface_mac
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _LONGEST_NUMBER: Final = 16
@@ -23,23 +25,44 @@ _LONGEST_NUMBER: Final = 16
 _FOLDERS: Final = {"pci": "sys/bus/pci/devices/{}", "mdev": "sys/bus/mdev/devices/{}"}
 
 
-def describe_tagged(vmi: VirtualMachineInstance, context: DomainContext, root: str) -> list[dict[str, object]]:
-    """The tagged devices, GPUs first.
+def describe_tagged(
+    vmi: VirtualMachineInstance, context: DomainContext, root: str, *, comes: bool = False
+) -> list[dict[str, object]]:
+    """The tagged devices: functions of NICs, then GPUs, then the others.
+
+    Of a function the place is told that was asked for, as libvirt chooses it otherwise. With a guest that `comes` from
+    another node, nothing is told of near CPUs: its image is cut to the length that it had there.
 
     Raises:
         ConversionError: when the guest cannot have the CPUs or the cells that it asks for.
     """
     placed = place_tagged(vmi, context, platform_of(vmi, context.architecture))
-    if not placed:
+    functions = [item for item in vmi.spec.domain.devices.interfaces if item.tag and item.name in context.functions]
+    if not placed and not functions:
         return []
-    near = _NearCpus(vmi, context)
-    return [
+    near = None if comes else _NearCpus(vmi, context)
+
+    def describe_near(device: PassedDevice) -> dict[str, object]:
+        return {} if near is None else near.describe(_read_cell(device, root))
+
+    told: list[dict[str, object]] = [
+        {
+            "type": "nic",
+            "bus": "pci",
+            **({"address": item.pci_address} if item.pci_address else {}),
+            "mac": interface_mac(vmi, item),
+            **describe_near(PassedDevice(kind="pci", address=context.functions[item.name])),
+            "tags": [item.tag],
+        }
+        for item in functions
+    ]
+    return told + [
         {
             "type": "hostdev",
             "bus": "usb" if each.device.kind == "usb" else "pci",
             "tags": [each.tag],
             **({"address": each.place} if each.place else {}),
-            **near.describe(_read_cell(each.device, root)),
+            **describe_near(each.device),
         }
         for each in placed
     ]

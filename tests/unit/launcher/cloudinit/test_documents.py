@@ -57,6 +57,7 @@ def test_a_config_drive_tells_the_guest_of_its_tagged_nics_by_their_macs() -> No
         {"name": "lan", "bridge": {}, "macAddress": "52-54-00-00-00-0A", "tag": "uplink"},
         {"name": "dmz", "bridge": {}, "tag": "dmz", "pciAddress": "0000:81:01.0"},
         {"name": "gone", "bridge": {}, "tag": "gone", "state": "absent"},
+        {"name": "function", "sriov": {}, "tag": "told with the devices of the node"},
     ]
     vmi = _vmi({"cloudInitConfigDrive": {"userData": ""}}, domain={**DOMAIN, "devices": {"interfaces": nics}})
     found = json.loads(_documents(vmi)["openstack/latest/meta_data.json"])["devices"]

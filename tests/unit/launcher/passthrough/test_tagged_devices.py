@@ -10,6 +10,7 @@ import pytest
 from kvedge.launcher.domain.context import PassedDevice
 from kvedge.launcher.domain.host_cpus import HostCell, HostCpus
 from kvedge.launcher.passthrough.tagged_devices import describe_tagged
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.played_devices import PlayedDevices
 from tests.unit.launcher.domain.vmis import context, vmi
 
@@ -84,3 +85,37 @@ def test_a_virtual_gpu_is_in_the_cell_of_its_card(node: PlayedDevices) -> None:
 def test_a_guest_without_tags_is_told_of_none(node: PlayedDevices) -> None:
     devices = {"gpus": [{"name": "g", "deviceName": "n.com/t4"}]}
     assert not describe_tagged(vmi({"devices": devices}), context(host_devices=PASSED), str(node.root))
+
+
+FUNCTION, MAC = "0000:65:02.3", "02:00:00:00:01:0a"
+
+
+def with_function(**spec: Any) -> VirtualMachineInstance:
+    """A guest with a tagged function of a NIC, one without a tag, and a card."""
+    nics = [
+        {"name": "fast", "sriov": {}, "tag": "uplink", "macAddress": MAC.upper(), "pciAddress": "0000:81:01.0"},
+        {"name": "plain", "sriov": {}},
+    ]
+    networks = [{"name": each["name"], "multus": {"networkName": "red"}} for each in nics]
+    return vmi({"devices": {"interfaces": nics, "gpus": DEVICES["gpus"]}, **spec}, networks=networks)
+
+
+def test_a_function_of_a_nic_is_told_by_its_mac_and_with_the_cpus_that_are_near(node: PlayedDevices) -> None:
+    node.add_pci(FUNCTION, "8086:154c", "42", device_class="020000")
+    (node.root / "sys/bus/pci/devices" / FUNCTION / "numa_node").write_text("2\n")
+    here = context(
+        functions={"fast": FUNCTION.upper(), "plain": "0000:65:02.4"},
+        host_devices={"gpus/g": PASSED["gpus/g"]},
+        host_cpus=HOST,
+    )
+    row = {"type": "nic", "bus": "pci", "address": "0000:81:01.0", "mac": MAC, "tags": ["uplink"]}
+    assert describe_tagged(with_function(), here, str(node.root)) == [row, WITHOUT_CELL]
+    dedicated = with_function(cpu=DEDICATED)
+    assert describe_tagged(dedicated, here, str(node.root)) == [row | {"alignedCPUs": [2]}, WITHOUT_CELL]
+    # Longer than where it comes from must no image be.
+    assert describe_tagged(dedicated, here, str(node.root), comes=True) == [row, WITHOUT_CELL]
+    cells = with_function(
+        cpu=DEDICATED | {"numa": {"guestMappingPassthrough": {}}},
+        memory={"guest": "64Mi", "hugepages": {"pageSize": "2Mi"}},
+    )
+    assert describe_tagged(cells, here, str(node.root))[0] == row | {"numaNode": 1}
