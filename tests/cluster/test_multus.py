@@ -16,13 +16,13 @@ import pytest
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.attachment_crd import attachment_crd
 from kvedge.resources.meta import condition
-from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.types.pod_networks import NETWORK_STATUS, pod_nic
 from kvedge.resources.types.sriov_networks import NETWORK_INFO, RESOURCE_NAME
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import small_vm
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.cluster.machine_node import MachineNode
+from tests.support.cluster.moved_guests import moved_guests
 from tests.support.cluster.multus import Multus, attachment, missing_multus
 from tests.support.cluster.played_functions import device_info, played_functions
 from tests.support.hotplug_guest import HotplugGuest, hotplug_vm
@@ -180,35 +180,27 @@ def test_a_function_of_a_card_is_ordered_given_once_and_told_to_its_launcher(
             own_cluster.remove_vm("second")
 
 
-def moves_guests(cluster: LocalCluster, methods: list[str] | None) -> None:
-    """Say in the KubeVirt object by what guests may be brought up to date."""
-    strategy = None if methods is None else {"workloadUpdateMethods": methods}
-    change = json.dumps({"spec": {"workloadUpdateStrategy": strategy}})
-    cluster.kubectl("patch", "kubevirt", "kubevirt", "-n", SYSTEM_NAMESPACE, "--type=merge", "-p", change)
-
-
 def test_a_new_nic_takes_its_guest_to_a_node_that_joins_it(own_cluster: LocalCluster, node: MachineNode) -> None:
     name = "moves"
     vm = hotplug_vm(name, own_cluster.image)
     vm["spec"]["template"]["spec"]["domain"]["devices"]["interfaces"] = [{"name": "default", "masquerade": {}}]
     guest = HotplugGuest(own_cluster, name)
     try:
-        moves_guests(own_cluster, ["LiveMigrate"])
-        own_cluster.kubectl("cordon", NODE)
-        own_cluster.apply(vm)
-        before = own_cluster.wait_phase(name, "Running")
-        own_cluster.kubectl("uncordon", NODE)
+        with own_cluster.cordoned(NODE):
+            own_cluster.apply(vm)
+            before = own_cluster.wait_phase(name, "Running")
         guest.wait_answer()
         places = "/spec/template/spec/domain/devices/interfaces/-", "/spec/template/spec/networks/-"
         values = {"name": "lan", "bridge": {}}, {"name": "lan", "multus": {"networkName": "net-lan"}}
         change = [{"op": "add", "path": path, "value": value} for path, value in zip(places, values, strict=True)]
-        own_cluster.kubectl("patch", "vm", name, "--type=json", "-p", json.dumps(change))
 
         def has_come() -> bool:
             rows = {row.name: row.info_source for row in guest.vmi().status.interfaces}
             return rows.get("lan") == "domain, multus-status"
 
-        wait_until(has_come, "the guest has its NIC", 180)
+        with moved_guests(own_cluster):
+            own_cluster.kubectl("patch", "vm", name, "--type=json", "-p", json.dumps(change))
+            wait_until(has_come, "the guest has its NIC", 180)
         after = guest.vmi()
         assert (after.metadata.uid, after.status.node_name) == (before.metadata.uid, NODE)
         assert before.status.node_name != NODE
@@ -216,6 +208,4 @@ def test_a_new_nic_takes_its_guest_to_a_node_that_joins_it(own_cluster: LocalClu
         assert own_cluster.count_qemus(after) == 1
         wait_until(lambda: condition(own_cluster.vm(name).status.conditions, "RestartRequired") is None, "all is done")
     finally:
-        own_cluster.kubectl("uncordon", NODE)
-        moves_guests(own_cluster, None)
         own_cluster.remove_vm(name)

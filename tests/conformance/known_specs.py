@@ -140,7 +140,11 @@ CANNOT_APPLY: Final = (
         r"network binding plugin with CNI and Sidecar", "needs KubeVirt's image of the plugin and its CNI plugin"
     ),
     KnownSpecs(r"NAD name live update", "needs a second node: one box takes the NIC to its new network at once", _BOX),
-    KnownSpecs(r"NAD name live update", "needs Multus, which the run's cluster has not", _CLUSTER),
+    KnownSpecs(
+        r"NAD name live update",
+        "needs Multus, which the run's cluster has not (tests/cluster/test_switched_networks.py does the same with it)",
+        _CLUSTER,
+    ),
     KnownSpecs(r"K8s IO events", "needs a device-mapper on the node, and an image with its tools"),
     KnownSpecs(r"MTU verification", "needs iputils' ping in the guest: busybox's sets no DF"),
     KnownSpecs(r"test_id:763[5678]|Backup with migration", "needs a second node", _BOX),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from kvedge.launcher.hotplug.device_keeper import LOOK_AGAIN_SECONDS, DeviceKeeper
@@ -58,9 +58,11 @@ class NicKeeper(DeviceKeeper[NicStep]):
         clock: Callable[[], float] = time.monotonic,
         is_leaving: Callable[[], bool] = lambda: False,
         root: str = "",
+        told: Iterable[str] = (),
     ) -> None:
         """`on_change()` is called after a change, and for what there is to tell; nothing is changed while
-        `is_leaving()`. `root` is before the Pod's paths.
+        `is_leaving()`. `root` is before the Pod's paths. Of the networks of `told` NICs, to which a guest came by a
+        migration, `link_refresh` lets it know.
         """
         super().__init__(session, on_change, clock)
         self._make = make
@@ -72,6 +74,7 @@ class NicKeeper(DeviceKeeper[NicStep]):
         self._networks: dict[str, str] | None = None
         # Those of which the guest has not heard yet: their links go down for a moment, and it asks for addresses anew.
         self._unheard: frozenset[str] = frozenset()
+        self._told = frozenset(told)
 
     def follow(self, request: SyncRequest, present: DomainFacts | None) -> None:
         """Want what this VMI has; once this returns nothing is done any more for what was wanted before.
@@ -86,7 +89,9 @@ class NicKeeper(DeviceKeeper[NicStep]):
         with self._handing_over():
             self._request, self._wishes = request, wishes
             if self._networks is not None:
-                self._unheard |= find_switched(wishes, self._networks)
+                switched = find_switched(wishes, self._networks)
+                self._unheard |= switched - self._told
+                self._told -= switched
             self._networks = dict(wishes.switched)
             if present is not None and plan_nics(wishes, present.nics, self._unheard):
                 self.start()

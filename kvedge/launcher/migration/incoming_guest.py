@@ -30,6 +30,7 @@ from kvedge.launcher.migration.incoming_plan import (
     may_release,
     plan_incoming,
 )
+from kvedge.launcher.migration.link_refresh import find_coming_nics
 from kvedge.launcher.migration.migration_record import IncomingRecord, MigrationRecord
 from kvedge.resources.disks.claim_places import STATE_VOLUME, claim_directory
 from kvedge.rpc.launcher_pb2 import (
@@ -145,11 +146,16 @@ class IncomingGuest:
         self._check(request.migration_uid)
         with self._lock:
             if not self._record.prepared:
+                switched = find_coming_nics(request.guest.vmi_json)
                 session = self._ensure_session()
                 prepared = self._preparation.prepare(request.guest, session.libvirt_version, request.copied_disk_bytes)
                 _set_sizes(prepared.xml, request.image_bytes)
                 # Only now: what was found there and refused is not ours to drop.
-                self._keep(prepared=True, copied=",".join(sorted(request.copied_disk_bytes)))
+                self._keep(
+                    prepared=True,
+                    copied=",".join(sorted(request.copied_disk_bytes)),
+                    switched=",".join(sorted(switched)),
+                )
             return self._look()
 
     def release(self, uid: str, *, paused: bool) -> DomainStatus:

@@ -1,19 +1,21 @@
 """Has a guest that came from another node ask for its addresses anew: its link goes down for a moment, then up again.
 
 Kept by `domain_run`: `follow` is called by each Sync, `look` by the watch. For interfaces of network binding plugins
-whose `migration.method` is `link-refresh`. Done once, whatever becomes of the launcher; a link that stays down is put
-up by `nic_keeper`.
+whose `migration.method` is `link-refresh`, and for those that came to another network. Done once, whatever becomes of
+the launcher; a link that stays down is put up by `nic_keeper`.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kvedge.launcher.launcher_errors import LauncherError
+from kvedge.launcher.launcher_errors import BadRequest, LauncherError
 from kvedge.launcher.libvirt.domain_facts import DOWN_SECONDS, Life
+from kvedge.resources.names import SWITCHED_NETWORKS
 from kvedge.rpc.launcher_pb2 import SyncRequest
 
 if TYPE_CHECKING:
@@ -22,6 +24,20 @@ if TYPE_CHECKING:
     from kvedge.launcher.migration.migration_record import MigrationRecord
 
 log = logging.getLogger(__name__)
+
+
+def find_coming_nics(document: bytes) -> frozenset[str]:
+    """The NICs of a VMI that come to other networks than they are on, of its JSON.
+
+    Raises:
+        BadRequest: when the document is no VMI.
+    """
+    try:
+        marks = (json.loads(document or b"{}").get("metadata") or {}).get("annotations") or {}
+        switched = json.loads(marks.get(SWITCHED_NETWORKS) or "{}").items()
+    except (ValueError, AttributeError, TypeError) as error:
+        raise BadRequest("the VMI", f"cannot be read: {error!r}") from error
+    return frozenset(str(name) for name, where in switched if not where)
 
 
 class LinkRefresh:
@@ -40,12 +56,14 @@ class LinkRefresh:
         self._on_wish = on_wish
         self._wait = wait
         self._owes = record.owes_refresh
+        self._switched = record.switched_nics() if self._owes else frozenset()
         self._names: frozenset[str] = frozenset()
 
     def follow(self, request: SyncRequest, present: DomainFacts | None) -> None:
         """Learn which interfaces are to be refreshed."""
         if self._owes:
-            self._names = frozenset(entry.name for entry in request.interfaces if entry.refresh_link)
+            asked = (entry.name for entry in request.interfaces if entry.refresh_link)
+            self._names = self._switched.union(asked)
             if self._names:
                 self._on_wish()
 

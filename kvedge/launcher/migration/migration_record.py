@@ -37,7 +37,7 @@ class OutgoingRecord(NamedTuple):
 class IncomingRecord(NamedTuple):
     """As `IncomingSeen` has it; `goes_on` says that the guest is released and is still to be let run, `copied` are the
     volumes whose disks come with it, with a comma between, and `accepted` says that these are disks by now, or may be
-    the last copies: they are not dropped.
+    the last copies: they are not dropped. `switched` are the NICs that come to other networks than they were on.
     """
 
     uid: str = ""
@@ -47,6 +47,7 @@ class IncomingRecord(NamedTuple):
     goes_on: bool = False
     copied: str = ""
     accepted: bool = False
+    switched: str = ""
     message: str = ""
 
 
@@ -89,6 +90,10 @@ class MigrationRecord:
     def incoming(self) -> IncomingRecord:
         """What is known of the migration by which the guest comes."""
         return IncomingRecord(**_read(self._incoming, IncomingRecord()._asdict()))
+
+    def switched_nics(self) -> frozenset[str]:
+        """The NICs that came here to other networks than they were on."""
+        return frozenset(name for name in self.incoming().switched.split(",") if name)
 
     def keep_incoming(self, record: IncomingRecord) -> None:
         """Remember it. Raises OSError."""

@@ -75,10 +75,16 @@ class DomainRun:
             self.agent.line, f"{root}{PRIVATE_DIRECTORY}/secret", self._watch.look_soon
         )
         self._disks = DiskKeeper(session, root, self._watch.look_soon)
-        self._nics = NicKeeper(session, self._watch.look_soon, is_leaving=lambda: self.outgoing.is_moving, root=root)
+        store = MigrationRecord(record.directory)
+        self._nics = NicKeeper(
+            session,
+            self._watch.look_soon,
+            is_leaving=lambda: self.outgoing.is_moving,
+            root=root,
+            told=store.switched_nics(),
+        )
         self._cpus = CpuKeeper(session, self._watch.look_soon, is_leaving=lambda: self.outgoing.is_moving)
         self._memory = MemoryKeeper(session, self._watch.look_soon, is_leaving=lambda: self.outgoing.is_moving)
-        store = MigrationRecord(record.directory)
         if store.owes_time:
             self.agent.clock.owe(store.keep_timed)
         self._links = LinkRefresh(session, store, self._watch.look_soon)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from kvedge.launcher.hotplug.attempts import ASK_AGAIN_SECONDS, PATIENCE_SECONDS
@@ -51,12 +52,13 @@ class PlayedDomain:
 class Kept:
     """A keeper without its thread, and the clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Iterable[str] = ()) -> None:
         self.domain = PlayedDomain()
         self.now = 1000.0
         self.questions: list[dict[str, Any]] = []
         self.unanswered = False
-        self.keeper = NicKeeper(cast("LibvirtSession", self.domain), lambda: None, self._make, lambda: self.now)
+        session = cast("LibvirtSession", self.domain)
+        self.keeper = NicKeeper(session, lambda: None, self._make, lambda: self.now, told=told)
         # No thread is started: the test looks by itself.
         self.keeper._thread = cast("Any", "none")
 
@@ -113,6 +115,15 @@ def test_a_guest_hears_that_its_nic_was_taken_to_another_network_once() -> None:
     # And back while nobody looked.
     kept.want(default="up", switched='{"default":"shop/red"}')
     assert [kept.look(), kept.look(), kept.look()] == [["default down"], ["default up"], []]
+
+
+def test_a_guest_that_came_to_its_new_network_by_a_migration_hears_of_later_ones_alone() -> None:
+    kept = Kept(told=["default"])
+    kept.want(default="up", switched='{"default":""}')
+    kept.want(default="up", switched='{"default":"shop/blue"}')
+    assert kept.look() == []
+    kept.want(default="up", switched='{"default":"shop/red"}')
+    assert kept.look() == ["default down"]
 
 
 def test_a_link_that_is_down_stays_down_on_another_network() -> None:

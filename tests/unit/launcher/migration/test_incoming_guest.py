@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.launcher.migration.incoming_guest import IncomingGuest
 from kvedge.launcher.migration.migration_record import MigrationRecord
 from kvedge.resources.disks.claim_places import STATE_VOLUME
+from kvedge.resources.names import SWITCHED_NETWORKS
 from kvedge.rpc import launcher_pb2 as m
 from kvedge.storage.arriving_mark import ARRIVING
 from tests.support.values import replace
@@ -124,6 +126,15 @@ def copying(pod: PlayedPod) -> IncomingGuest:
     guest = pod.launcher()
     guest.prepare(m.PrepareIncomingRequest(migration_uid="m-1", copied_disk_bytes={"data": 512}))
     return guest
+
+
+def test_the_nics_that_come_to_another_network_are_remembered(pod: PlayedPod) -> None:
+    marks = {SWITCHED_NETWORKS: json.dumps({"lan": "", "dmz": "", "old": "shop/blue"})}
+    vmi = json.dumps({"metadata": {"annotations": marks}}).encode()
+    pod.launcher().prepare(m.PrepareIncomingRequest(migration_uid="m-1", guest=m.SyncRequest(vmi_json=vmi)))
+    pod.found = WAITS
+    pod.launcher().release("m-1", paused=False)
+    assert pod.store.switched_nics() == {"lan", "dmz"}
 
 
 CAME = replace(WAITS, copied_by="m-1", copied=("data",))

@@ -35,13 +35,13 @@ def facts(life: Life = Life.RUNNING) -> DomainFacts:
 class Guest:
     """A launcher's guest, with what is done to its links."""
 
-    def __init__(self, directory: Path, *, came: bool = True) -> None:
+    def __init__(self, directory: Path, *, came: bool = True, switched: str = "") -> None:
         self.done: list[str] = []
         self.refused = ""
         self.looks = 0
         self.record = MigrationRecord(str(directory))
         if came:
-            self.record.keep_incoming(IncomingRecord("uid", prepared=True, arrived=True))
+            self.record.keep_incoming(IncomingRecord("uid", prepared=True, arrived=True, switched=switched))
         self.links = self.start()
 
     def start(self) -> LinkRefresh:
@@ -84,6 +84,14 @@ def test_a_guest_that_does_not_run_yet_is_waited_for(tmp_path: Path) -> None:
     assert guest.done == []
     guest.links.look(facts())
     assert guest.done == REFRESHED
+
+
+def test_a_guest_that_came_to_another_network_asks_for_its_address_there(tmp_path: Path) -> None:
+    guest = Guest(tmp_path, switched="dark,other")
+    for _ in range(2):
+        guest.links.follow(m.SyncRequest(), facts())
+        guest.links.look(facts())
+    assert guest.done == ["other down", f"wait {DOWN_SECONDS}", "other up"]
 
 
 def test_a_guest_that_was_started_here_keeps_its_link(tmp_path: Path) -> None:
