@@ -23,6 +23,7 @@ from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_over_quota, is_passing, pod_refusal
 from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.claim_rules import in_use
+from kvedge.controller.vmi.lans.lan_places import NetworkMissing
 from kvedge.controller.vmi.launcher_pods import launcher_of
 from kvedge.controller.vmi.placed_pod import place_pod
 from kvedge.controller.vmi.quota_limits import create_launcher
@@ -122,7 +123,7 @@ class TargetCreation:
         pod = target_pod(moved, view.migration, source, config, found, avoided, labels)
         try:
             pod = place_pod(pod, moved, found.values(), self._client, config)
-        except FunctionsUnknown as error:
+        except (NetworkMissing, FunctionsUnknown) as error:
             return self._note_failure(view, str(error))
         with self._sources.holders.taking:
             if taken := self._find_taken(vmi):

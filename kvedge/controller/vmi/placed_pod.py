@@ -31,6 +31,7 @@ def place_pod(
     Raises:
         ClaimsNotServed: when the VMI has claims on devices, and the cluster does not know any.
         NotPermitted: when the KubeVirt object does not permit a device or a volume.
+        NetworkMissing: when a network of the VMI is not there.
         FunctionsUnknown: when nobody says which device plugin has the functions of a network.
         KubeError: when the server cannot be asked.
     """

@@ -22,6 +22,7 @@ from kvedge.controller.vm.create_refusal import is_passing, pod_refusal
 from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.claim_rules import ClaimView, find_needed_claims
 from kvedge.controller.vmi.claimed_resources import ClaimsNotServed
+from kvedge.controller.vmi.lans.lan_places import NetworkMissing
 from kvedge.controller.vmi.lans.lan_reservations import LanReservations, NoAddress
 from kvedge.controller.vmi.permitted_resources import NotPermitted
 from kvedge.controller.vmi.placed_pod import place_pod
@@ -227,7 +228,7 @@ class VmiSteps:
         try:
             self._addresses.reserve(vmi)
             pod = place_pod(pod, vmi, self.view_claims(vmi).found.values(), self._client, self._config())
-        except (ClaimsNotServed, NotPermitted, FunctionsUnknown, NoAddress) as error:
+        except (ClaimsNotServed, NotPermitted, NetworkMissing, FunctionsUnknown, NoAddress) as error:
             return self._note_failure(vmi, str(error))
         with self._holders.taking:
             if any(self._holders.holder(vmi, name) for _, name in find_needed_claims(vmi)):

@@ -15,16 +15,23 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.lan_bridges import BRIDGE_PREFIX, find_needed_bridge
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.pod_networks import attachment_of
+from kvedge.resources.types.pod_networks import Selection, attachment_of, lan_interfaces, missing_network
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 log = logging.getLogger(__name__)
 
 
+class NetworkMissing(Exception):
+    """A network that a VMI's Pod is to join is not there. The text has field and remedy."""
+
+
 def on_its_lans(pod: Pod, vmi: VirtualMachineInstance, client: KubeClient) -> Pod:
     """The Pod, bound to nodes with the bridges of those networks that ask for that.
 
+    A kubelet would tell of a network that is not there by events of the Pod alone.
+
     Raises:
+        NetworkMissing: when one is not there.
         KubeError: when a network cannot be read now: a Pod that nothing binds may run where its guest hears nobody.
     """
     wanted = {BRIDGE_PREFIX + bridge: "true" for bridge in _bridges(vmi, client)}
@@ -35,15 +42,18 @@ def on_its_lans(pod: Pod, vmi: VirtualMachineInstance, client: KubeClient) -> Po
 
 
 def _bridges(vmi: VirtualMachineInstance, client: KubeClient) -> Iterator[str]:
-    for network in vmi.spec.networks:
+    joined = {interface.name for _, interface, _ in lan_interfaces(vmi)}
+    for index, network in enumerate(vmi.spec.networks):
         if network.multus is None or network.multus.default:
             # Multus looks for the network in place of the cluster's in a namespace of its own.
             continue
         namespace, name = attachment_of(network.multus.network_name, vmi.metadata.namespace)
         try:
             bridge = find_needed_bridge(client.get(NetworkAttachmentDefinition, namespace, name))
-        except NotFound:
-            # Multus says so, and when the network is there the Pod is joined.
+        except NotFound as error:
+            if network.name in joined:
+                missing = missing_network(Selection(name=name, namespace=namespace))
+                raise NetworkMissing(f"spec.networks[{index}]: {missing}") from error
             continue
         except Forbidden as error:
             # The controller came before its rights did: until somebody applies them, VMs start as they did before.

@@ -6,13 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from kvedge.controller.vmi.lans.lan_places import on_its_lans
+from kvedge.controller.vmi.lans.lan_places import NetworkMissing, on_its_lans
 from kvedge.kube.errors import Forbidden, KubeError, NotFound, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.lan_bridges import ONLY_WITH_BRIDGE
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
 from kvedge.resources.types.core import Pod, PodSpec
+from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import MultusNetwork, Network, PodNetwork
 from tests.support.builders import a_vmi
@@ -43,6 +44,7 @@ def on(*networks: str) -> VirtualMachineInstance:
     vmi = a_vmi()
     vmi.spec.networks = [Network(name="default", pod=PodNetwork())]
     vmi.spec.networks += [Network(name=name, multus=MultusNetwork(network_name=name)) for name in networks]
+    vmi.spec.domain.devices.interfaces += [Interface(name=name, bridge={}) for name in networks]
     return vmi
 
 
@@ -63,11 +65,19 @@ def test_without_such_networks_nothing_is_asked() -> None:
     assert api.asked == []
 
 
-@pytest.mark.parametrize(
-    "error", [NotFound(404, "NotFound", "gone"), Forbidden(403, "Forbidden", "no rights")], ids=["gone", "no rights"]
-)
-def test_a_network_that_is_not_there_or_not_for_us_keeps_no_vm_from_starting(error: KubeError) -> None:
-    assert selector(on("lan"), PlayedApi(error)) == {"disk": "ssd"}
+def test_a_network_that_is_not_there_is_named_with_the_remedy() -> None:
+    gone = NotFound(404, "NotFound", "gone")
+    said = r"^spec\.networks\[1\]: there is no network site/lan: `kvedge network create lan -n site` makes one$"
+    with pytest.raises(NetworkMissing, match=said):
+        selector(on("site/lan"), PlayedApi(gone))
+    vmi = on("site/lan")
+    vmi.spec.domain.devices.interfaces[-1].state = "absent"
+    # The Pod does not join it, nor do those of functions: these are asked for elsewhere.
+    assert selector(vmi, PlayedApi(gone)) == {"disk": "ssd"}
+
+
+def test_a_network_that_is_not_for_us_keeps_no_vm_from_starting() -> None:
+    assert selector(on("lan"), PlayedApi(Forbidden(403, "Forbidden", "no rights"))) == {"disk": "ssd"}
 
 
 @pytest.mark.parametrize(

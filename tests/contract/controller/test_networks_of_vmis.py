@@ -1,15 +1,21 @@
-"""A VMI with a function of a NIC: the controller against both servers; kubelet, device plugin and Multus are played."""
+"""VMIs on other networks than the Pod's: the controller against both servers.
+
+A network that is not there is named; a function of a NIC is asked for and told. Kubelet, device plugin and Multus are
+played.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 from collections.abc import Iterator
 
 import pytest
 
 from kvedge.controller.controller_service import ControllerRole
-from kvedge.kube.errors import AlreadyExists, KubeError
+from kvedge.kube.errors import AlreadyExists, KubeError, NotFound
+from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.attachment_crd import attachment_crd
@@ -17,7 +23,7 @@ from kvedge.resources.meta import ObjectMeta, condition
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.pod_networks import NETWORK_STATUS, JoinedNetwork, network_status, pod_nic
+from kvedge.resources.types.pod_networks import NETWORK_STATUS, NETWORKS, JoinedNetwork, network_status, pod_nic
 from kvedge.resources.types.sriov_networks import NETWORK_INFO, RESOURCE_NAME
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
@@ -51,7 +57,17 @@ def networks(either_server: EitherServer) -> Iterator[None]:
     with contextlib.suppress(AlreadyExists):
         either_server.admin.request("POST", _CRDS, crd)
     yield
-    either_server.admin.request("DELETE", f"{_CRDS}/{crd['metadata']['name']}")
+    place = f"{_CRDS}/{crd['metadata']['name']}"
+    either_server.admin.request("DELETE", place)
+
+    def is_gone() -> bool:
+        try:
+            either_server.admin.request("GET", place)
+        except NotFound:
+            return True
+        return False
+
+    wait_until(is_gone, "the kind is gone, and may come again")
 
 
 @pytest.fixture
@@ -66,21 +82,16 @@ def node(either_server: EitherServer, namespace: str, networks: None) -> Iterato
         role.stop()
 
 
-def test_a_launcher_asks_for_its_function_and_is_told_which_one_it_is(
-    either_server: EitherServer, node: PlayedNode
-) -> None:
-    client, namespace = either_server.admin, node.namespace
-    client.request("POST", VirtualMachineInstance.KIND.path(namespace), VMI)
+def refusal(node: PlayedNode) -> str:
+    """Why the VMI's Pod is not made."""
+    found = condition(node.vmi().status.conditions, "Synchronized")
+    return found.message if found is not None and found.reason == "FailedCreate" else ""
 
-    def refusal() -> str:
-        found = condition(node.vmi().status.conditions, "Synchronized")
-        return found.message if found is not None and found.reason == "FailedCreate" else ""
 
-    said = wait_until(refusal, "the VMI names the network that is not there")
-    assert f"interfaces[1].sriov: there is no NetworkAttachmentDefinition {namespace}/red" in said
+def make_network(client: KubeClient, namespace: str) -> None:
+    meta = ObjectMeta(name="red", namespace=namespace, annotations={RESOURCE_NAME: "vendor.com/fast"})
 
-    def make_network() -> bool:
-        meta = ObjectMeta(name="red", namespace=namespace, annotations={RESOURCE_NAME: "vendor.com/fast"})
+    def is_made() -> bool:
         try:
             client.create(NetworkAttachmentDefinition(metadata=meta))
         except KubeError:
@@ -88,7 +99,32 @@ def test_a_launcher_asks_for_its_function_and_is_told_which_one_it_is(
             return False
         return True
 
-    wait_until(make_network, "the network is made")
+    wait_until(is_made, "the network is made")
+
+
+def test_a_network_that_is_not_there_is_named_and_the_vmi_starts_once_it_is(
+    either_server: EitherServer, node: PlayedNode
+) -> None:
+    client, namespace = either_server.admin, node.namespace
+    vmi = copy.deepcopy(VMI)
+    vmi["spec"]["domain"]["devices"]["interfaces"][1] = {"name": "fast", "bridge": {}}
+    client.request("POST", VirtualMachineInstance.KIND.path(namespace), vmi)
+    said = wait_until(lambda: refusal(node), "the VMI names the network that is not there")
+    remedy = f"`kvedge network create red -n {namespace}` makes one"
+    assert f"spec.networks[1]: there is no network {namespace}/red: {remedy}" in said
+    assert node.pods() == []
+    make_network(client, namespace)
+    assert pod_nic("fast") in node.pod().metadata.annotations[NETWORKS]
+
+
+def test_a_launcher_asks_for_its_function_and_is_told_which_one_it_is(
+    either_server: EitherServer, node: PlayedNode
+) -> None:
+    client, namespace = either_server.admin, node.namespace
+    client.request("POST", VirtualMachineInstance.KIND.path(namespace), VMI)
+    said = wait_until(lambda: refusal(node), "the VMI names the network that is not there")
+    assert f"interfaces[1].sriov: there is no NetworkAttachmentDefinition {namespace}/red" in said
+    make_network(client, namespace)
     pod = node.pod()
     (compute,) = pod.spec.containers
     assert compute.resources.requests["vendor.com/fast"] == compute.resources.limits["vendor.com/fast"] == "1"
