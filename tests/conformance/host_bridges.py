@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-NAMES: Final = ("br10", "br11", "br02", "infosrc")
+NAMES: Final = ("br10", "br11", "br02", "infosrc", "supadupabr")
 
 
 @contextlib.contextmanager
