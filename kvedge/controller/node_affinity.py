@@ -38,6 +38,20 @@ def off_node(affinity: JsonObject | None, name: str) -> JsonObject:
     return {**own, "nodeAffinity": {**node, _REQUIRED: {"nodeSelectorTerms": made}}}
 
 
+def without_label(affinity: JsonObject | None, label: str) -> JsonObject:
+    """A Pod's affinity, and to nodes alone that do not have the label."""
+    own = affinity or {}
+    node = own.get("nodeAffinity") or {}
+    asked = node.get(_REQUIRED)
+    lacking = {"key": label, "operator": "DoesNotExist"}
+    # As above.
+    terms = [term for term in (asked or {}).get("nodeSelectorTerms") or [] if any(term.values())]
+    if asked and not terms:
+        return own
+    made = [{**term, "matchExpressions": [*(term.get("matchExpressions") or []), lacking]} for term in terms or [{}]]
+    return {**own, "nodeAffinity": {**node, _REQUIRED: {"nodeSelectorTerms": made}}}
+
+
 def near(affinity: JsonObject | None, label: str, values: list[str]) -> JsonObject | None:
     """A Pod's affinity, and rather on the node of Pods that have one of these values of a label."""
     if not values:

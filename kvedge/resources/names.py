@@ -36,6 +36,13 @@ TDX: Final = "kubevirt.io/tdx"
 SKIP_NODE: Final = "node-labeller.kubevirt.io/skip-node"
 MACHINE_TYPE_PREFIX: Final = "machine-type.node.kubevirt.io/"
 HOST_MODEL_PREFIX: Final = "host-model-cpu.node.kubevirt.io/"
+# On a Node: what its own model has beyond the model that names it; CPU models that its libvirt knows, so that a guest
+# of such a model may come to it if the CPU has its features; the CPU's vendor.
+HOST_MODEL_FEATURE_PREFIX: Final = "host-model-required-features.node.kubevirt.io/"
+CPU_MIGRATION_PREFIX: Final = "cpu-model-migration.node.kubevirt.io/"
+CPU_VENDOR_PREFIX: Final = "cpu-vendor.node.kubevirt.io/"
+# On a Node: the cluster means to give up the model of its CPU.
+HOST_MODEL_OBSOLETE: Final = "node-labeller.kubevirt.io/obsolete-host-model"
 # Labels that kvedge acts on: a user who could set them could take a VMI to another node or away from its owner. The
 # controller writes and removes them on VMIs, so that nothing may be known by them.
 RESERVED_LABELS: Final = frozenset(

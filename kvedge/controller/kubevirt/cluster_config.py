@@ -59,6 +59,8 @@ class ClusterConfig(Struct, frozen=True):
     brings_common_types: bool = False
     # Backups by Velero freeze no guest of a VM that does not say.
     skips_backup_hooks: bool = False
+    # There are CPU models that nodes mean to give up: no guest begins with one as its node's.
+    gives_up_models: bool = False
     # CPU and memory of containers that support VMs.
     support: Support = field(default_factory=dict)
 
@@ -81,5 +83,6 @@ class ClusterConfig(Struct, frozen=True):
             functions_by_others=EXTERNAL_RESOURCES in configuration.gates.enabled,
             image_volumes=uses_image_volumes(nodes, configuration.gates),
             skips_backup_hooks=configuration.skips_backup_hooks,
+            gives_up_models=bool(configuration.obsolete_cpu_models),
             support=configuration.support,
         )

@@ -18,6 +18,7 @@ from kvedge.controller.migrations.migration_queue import Place, find_next, has_b
 from kvedge.controller.migrations.migration_steps import MigrationSteps
 from kvedge.controller.migrations.migration_view import MigrationView
 from kvedge.controller.migrations.readiness import is_ready_to_begin
+from kvedge.controller.migrations.target_cpu import explain_unsuited
 from kvedge.controller.migrations.target_creation import MigrationSources
 from kvedge.controller.phase_times import time_migration
 from kvedge.controller.vmi.launcher_pod_status import has_ended
@@ -94,6 +95,7 @@ class MigrationLoop:
                 attachments=self._find_attachments(view),
                 claims=self._find_claims(view),
                 left_state=self._steps.state.find_left(view),
+                unsuited=self._find_unsuited(view),
             )
             plan = plan_migration(view, self._sources.clock.now())
             if not plan.actions:
@@ -123,6 +125,13 @@ class MigrationLoop:
     def _find_attachments(self, view: MigrationView) -> Sequence[Pod]:
         target = target_of_migration(view)
         return () if target is None else self._sources.attachments.find_owned_by(target.metadata.uid)
+
+    def _find_unsuited(self, view: MigrationView) -> str | None:
+        target = target_of_migration(view)
+        if view.vmi is None or target is None or target.spec.node_name:
+            return None
+        nodes = ((node.metadata.name, node.metadata.labels) for node in self._sources.nodes.list())
+        return explain_unsuited(view.vmi, target, nodes)
 
     def _find_claims(self, view: MigrationView) -> dict[str, PersistentVolumeClaim]:
         volumes = () if view.vmi is None else hotplugged_volumes(view.vmi)

@@ -64,6 +64,8 @@ from kvedge.resources.types.migrations import (
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 FAILED: Final = "FailedMigration"
+# KubeVirt's, of a VMI.
+UNSUITED: Final = "NoSuitableNodesForHostModelMigration"
 _LOOK_SECONDS: Final = 5.0
 # A Pod of an earlier migration that is about to end.
 _ENDING_SECONDS: Final = 1.0
@@ -162,7 +164,10 @@ def _plan_scheduling(view: MigrationView, target: Pod, now: datetime) -> Migrati
     wait = find_wait(target, view.migration.spec.vmi_name, now, patience_of(view.migration))
     if wait.failure:
         return _plan_failure(view, target, wait.failure, now)
-    return MigrationPlan(told=_warn(wait), again_after=wait.seconds)
+    told = _warn(wait)
+    if told and view.unsuited is not None:
+        told = (Told("Warning", UNSUITED, view.unsuited, is_of_vmi=True), *told)
+    return MigrationPlan(told=told, again_after=wait.seconds)
 
 
 def _warn(wait: Wait) -> tuple[Told, ...]:

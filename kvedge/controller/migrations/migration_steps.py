@@ -92,7 +92,8 @@ class MigrationSteps:
     def tell(self, view: MigrationView, plan: MigrationPlan) -> None:
         """Record what a plan tells."""
         for told in plan.told:
-            self._events.record(view.migration, told.type, told.reason, told.message)
+            about = view.vmi if told.is_of_vmi and view.vmi is not None else view.migration
+            self._events.record(about, told.type, told.reason, told.message)
 
     def forget(self, uid: str) -> None:
         """A migration is gone."""

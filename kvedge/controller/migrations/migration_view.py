@@ -30,11 +30,12 @@ HANDED_OVER: Final = frozenset({"PreparingTarget", "TargetReady", "Running"})
 
 
 class Told(Struct, frozen=True):
-    """An event of the migration."""
+    """An event of the migration, or of its VMI."""
 
     type: EventType
     reason: str
     message: str
+    is_of_vmi: bool = False
 
 
 class CreateTarget(Struct, frozen=True):
@@ -157,6 +158,7 @@ class MigrationView(Struct, frozen=True):
         claims: those of the VMI's hotplugged volumes, by name.
         left_state: a claim with the state of TPM and firmware that it leaves without a use.
         support: what the KubeVirt object says of the attachment Pods' CPU and memory.
+        unsuited: the words for it where no other node has the CPU that the target's Pod demands.
     """
 
     migration: VirtualMachineInstanceMigration
@@ -170,6 +172,7 @@ class MigrationView(Struct, frozen=True):
     claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
     support: Support = field(default_factory=dict)
     left_state: PersistentVolumeClaim | None = None
+    unsuited: str | None = None
 
     @property
     def state(self) -> MigrationState | None:

@@ -13,13 +13,14 @@ from typing import Final
 import msgspec
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.migrations.target_cpu import demand_cpu, near_cpu
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes
 from kvedge.controller.vmi.launcher_pod.memory_overhead import INCOMING_DAEMON
 from kvedge.controller.vmi.resizing.guest_size import as_large, made_for
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.launcher_pod_names import launcher_pod_name
-from kvedge.resources.names import CPU_MODEL_PREFIX, CREATED_BY, HOST_MODEL_PREFIX, HOST_NAME, MEMORY_OVERHEAD
+from kvedge.resources.names import CREATED_BY, HOST_NAME, MEMORY_OVERHEAD
 from kvedge.resources.types.core import Container, Pod, PodVolume
 from kvedge.resources.types.migrations import (
     MIGRATION_JOB_NAME,
@@ -31,12 +32,6 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.quantities import Quantity, parse_bytes
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-# CPU models that are what the guest's node has.
-_OF_NODE: Final = frozenset({"", "host-model", "host-passthrough"})
-# Of 100; a user's own wishes may outweigh both.
-_SAME_CPU: Final = 40
-_ABLE_CPU: Final = 40
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -74,9 +69,13 @@ def target_pod(
         containers=[_incoming(vmi, compute, uid), *others],
         init_containers=[_pin_container(container, pins) for container in made.spec.init_containers],
         volumes=[_pin_volume(volume, pins) for volume in made.spec.volumes],
-        # On equal keys the VMI's own words win.
-        node_selector={**migration.spec.added_node_selector, **made.spec.node_selector},
-        affinity=_near_cpu(_away_from(_apart(made.spec.affinity, vmi.metadata.uid), avoided), vmi, source_labels),
+        # On equal keys the VMI's own words win over the migration's, and the CPU that its guest has over both.
+        node_selector={
+            **migration.spec.added_node_selector,
+            **made.spec.node_selector,
+            **demand_cpu(vmi, source, source_labels),
+        },
+        affinity=near_cpu(_away_from(_apart(made.spec.affinity, vmi.metadata.uid), avoided), vmi, source_labels),
     )
     return msgspec.structs.replace(made, metadata=metadata, spec=spec)
 
@@ -115,34 +114,6 @@ def _away_from(affinity: JsonObject, hosts: Collection[str]) -> JsonObject:
     avoid = {"key": HOST_NAME, "operator": "NotIn", "values": sorted(hosts)}
     made = [{**term, "matchExpressions": [*(term.get("matchExpressions") or []), avoid]} for term in terms or [{}]]
     return {**affinity, "nodeAffinity": {**node, _REQUIRED: {"nodeSelectorTerms": made}}}
-
-
-def _near_cpu(affinity: JsonObject, vmi: VirtualMachineInstance, source_labels: Mapping[str, str]) -> JsonObject:
-    """Rather on a node of the same CPU, or of one that has all of its model, where the guest has its node's CPU.
-
-    A wish, and no demand as in KubeVirt: its labels name less than libvirt compares, and more than a guest may have
-    that came from an older CPU.
-    """
-    cpu = vmi.spec.domain.cpu
-    if cpu is not None and cpu.model not in _OF_NODE:
-        return affinity
-    models = sorted(key.removeprefix(HOST_MODEL_PREFIX) for key in source_labels if key.startswith(HOST_MODEL_PREFIX))
-    wished = [
-        _prefer(weight, prefix + model)
-        for model in models
-        for prefix, weight in ((HOST_MODEL_PREFIX, _SAME_CPU), (CPU_MODEL_PREFIX, _ABLE_CPU))
-    ]
-    if not wished:
-        return affinity
-    node = affinity.get("nodeAffinity") or {}
-    return {**affinity, "nodeAffinity": {**node, _PREFERRED: [*(node.get(_PREFERRED) or []), *wished]}}
-
-
-def _prefer(weight: int, label: str) -> JsonObject:
-    return {
-        "weight": weight,
-        "preference": {"matchExpressions": [{"key": label, "operator": "In", "values": ["true"]}]},
-    }
 
 
 def _find_pins(source: Pod) -> dict[str, str]:

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _SECONDS: Final = 120
 CAPABILITIES_FILE: Final = "capabilities.json"
 # Grows when the probe finds more: what an earlier version has found is not all then.
-_FORM: Final = "2"
+_FORM: Final = "3"
 _STAMP_FILE: Final = "made-for"
 # Whether KVM may encrypt guests' memory: it is switched on in the host's firmware and by options of the kernel.
 _ENCRYPTION: Final = (

@@ -25,6 +25,7 @@ from kvedge.network.links import Links
 from kvedge.network.nics.nic_plan import is_nic_bridge
 from kvedge.resources.alarms.node_health import NodeHealth
 from kvedge.resources.lan_bridges import BRIDGE_PREFIX
+from kvedge.resources.names import HOST_MODEL_OBSOLETE
 from kvedge.resources.types.core import Node
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock
@@ -128,6 +129,17 @@ class NodeLoop:
             text = f"bridge {name} is no longer on this node: guests of its networks are cut off, and no new ones come"
             self._events.record(node, "Warning", "BridgeGone", text)
 
+    def _tell_obsolete(self, node: Node) -> None:
+        """Guests that have this node's CPU come here no more: the cluster means to give up its model."""
+        found = self._platform.capabilities
+        if found.is_obsolete and HOST_MODEL_OBSOLETE not in node.metadata.labels:
+            # KubeVirt's words, which go on with all models that are given up.
+            text = (
+                f"This node has {found.host_cpu_model} host-model cpu that is included in ObsoleteCPUModels: new guests"
+                " with the CPU model host-model go to other nodes"
+            )
+            self._events.record(node, "Warning", "HostModelIsObsolete", text)
+
     def _read_bridges(self) -> Collection[str] | None:
         """None when they cannot be read."""
         try:
@@ -149,6 +161,7 @@ class NodeLoop:
                 bridges = _find_labelled_bridges(node)
             else:
                 self._tell_gone(node, bridges)
+            self._tell_obsolete(node)
             patch = node_patch(
                 node.metadata,
                 self._platform.capabilities,

@@ -20,11 +20,15 @@ from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import (
     CPU_FEATURE_PREFIX,
     CPU_MANAGER,
+    CPU_MIGRATION_PREFIX,
     CPU_MODEL_PREFIX,
+    CPU_VENDOR_PREFIX,
     EMULATION,
     HANDLER_ADDRESS,
     HEARTBEAT,
     HOST_DEVICES,
+    HOST_MODEL_FEATURE_PREFIX,
+    HOST_MODEL_OBSOLETE,
     HOST_MODEL_PREFIX,
     MACHINE_TYPE_PREFIX,
     OLD_CPU_MANAGER,
@@ -40,16 +44,18 @@ from kvedge.resources.names import (
 )
 from kvedge.runtime.clock import rfc3339
 
+# Labels that tell of the host's CPU and its machines begin with these.
+_HOST_PREFIXES: Final = (
+    *(CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, CPU_MIGRATION_PREFIX, CPU_VENDOR_PREFIX),
+    *(MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX, HOST_MODEL_FEATURE_PREFIX),
+)
 # Labels under these are ours: those that no longer hold are taken away.
-OWN_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX, BRIDGE_PREFIX)
+OWN_PREFIXES: Final = (*_HOST_PREFIXES, BRIDGE_PREFIX)
 # The label of each way to encrypt a guest's memory, by libvirt's word for it; SEV-ES has none.
 ENCRYPTION_LABELS: Final = {"sev": SEV, "sev-es": SEV_ES, "sev-snp": SEV_SNP, "tdx": TDX}
-OWN_LABELS: Final = (CPU_MANAGER, OLD_CPU_MANAGER, REALTIME, *ENCRYPTION_LABELS.values())
+OWN_LABELS: Final = (CPU_MANAGER, OLD_CPU_MANAGER, REALTIME, HOST_MODEL_OBSOLETE, *ENCRYPTION_LABELS.values())
 # Those that tell what the host can do. An operator who writes them by hand keeps us away by an annotation.
-_ABILITY_PREFIXES: Final = (
-    *(CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX),
-    *ENCRYPTION_LABELS.values(),
-)
+_ABILITY_PREFIXES: Final = (*_HOST_PREFIXES, HOST_MODEL_OBSOLETE, *ENCRYPTION_LABELS.values())
 # And these annotations.
 OWN_ANNOTATIONS: Final = (HEARTBEAT, HANDLER_ADDRESS, EMULATION, VERSION, REFUSAL, HOST_HEALTH, HOST_DEVICES)
 
@@ -61,6 +67,12 @@ class NodeCapabilities(msgspec.Struct, frozen=True):
     cpu_models: Sequence[str] = ()
     cpu_features: Sequence[str] = ()
     machine_types: Sequence[str] = ()
+    # What the host's model requires beyond the model that it is named by; all models that libvirt knows.
+    host_model_features: Sequence[str] = ()
+    known_models: Sequence[str] = ()
+    cpu_vendor: str = ""
+    # The cluster means to give up the host's model: it is for no new guests.
+    is_obsolete: bool = False
     # The ways to encrypt a guest's memory, as `ENCRYPTION_LABELS` has them.
     launch_security: Sequence[str] = ()
     libvirt_version: str = ""
@@ -86,8 +98,14 @@ def node_labels(
     labels |= {CPU_MODEL_PREFIX + model: "true" for model in capabilities.cpu_models}
     labels |= {CPU_FEATURE_PREFIX + feature: "true" for feature in capabilities.cpu_features}
     labels |= {MACHINE_TYPE_PREFIX + machine: "true" for machine in capabilities.machine_types}
+    labels |= {CPU_MIGRATION_PREFIX + model: "true" for model in capabilities.known_models}
+    labels |= {HOST_MODEL_FEATURE_PREFIX + feature: "true" for feature in capabilities.host_model_features}
     if capabilities.host_cpu_model:
         labels[HOST_MODEL_PREFIX + capabilities.host_cpu_model] = "true"
+    if capabilities.cpu_vendor:
+        labels[CPU_VENDOR_PREFIX + capabilities.cpu_vendor] = "true"
+    if capabilities.is_obsolete:
+        labels[HOST_MODEL_OBSOLETE] = "true"
     labels |= {label: "true" for way, label in ENCRYPTION_LABELS.items() if way in capabilities.launch_security}
     return labels | dict(cpus or {}) | bridge_labels(bridges)
 

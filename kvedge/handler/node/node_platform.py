@@ -105,8 +105,12 @@ class NodePlatform:
     def capabilities(self) -> NodeCapabilities:
         """What QEMU can do with it, without what the cluster wants no VM to use."""
         known, obsolete = self._findings()[1], self._configuration().obsolete_cpu_models
-        models = [model for model in known.cpu_models if model not in obsolete]
-        return msgspec.structs.replace(known, cpu_models=models)
+        return msgspec.structs.replace(
+            known,
+            cpu_models=[model for model in known.cpu_models if model not in obsolete],
+            known_models=[model for model in known.known_models if model not in obsolete],
+            is_obsolete=known.host_cpu_model in obsolete,
+        )
 
     def options(self) -> NodeOptions:
         """The facts of this node that a launcher gets when it starts a guest."""

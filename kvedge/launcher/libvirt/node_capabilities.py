@@ -30,7 +30,12 @@ class NodeCapabilities:
 
     emulator: str
     host_cpu_model: str
+    # What the host model requires beyond the model that it is named by.
+    host_model_features: tuple[str, ...]
+    cpu_vendor: str
+    # Those that this CPU has all of, and all that libvirt knows.
     cpu_models: tuple[str, ...]
+    known_models: tuple[str, ...]
     cpu_features: tuple[str, ...]
     machine_types: tuple[str, ...]
     # Those of them that QEMU means to give up.
@@ -50,14 +55,19 @@ def read_capabilities(documents: HostDocuments) -> NodeCapabilities:
     """The facts in libvirt's documents."""
     domain = ElementTree.fromstring(documents.domain_capabilities)
     host_model = domain.find("cpu/mode[@name='host-model'][@supported='yes']")
-    models = domain.iterfind("cpu/mode[@name='custom']/model[@usable='yes']")
+    models = [model for model in domain.iterfind("cpu/mode[@name='custom']/model") if model.get("usable")]
+    required = _required(host_model)
     hyperv = domain.iterfind("features/hyperv[@supported='yes']/enum[@name='features']/value")
     machines = _machines(documents.capabilities, domain.findtext("arch") or "")
     return NodeCapabilities(
         emulator=domain.findtext("path") or "",
         host_cpu_model="" if host_model is None else (host_model.findtext("model") or ""),
-        cpu_models=_names(model.text for model in models),
-        cpu_features=_features(documents, host_model),
+        host_model_features=_names(required),
+        cpu_vendor="" if host_model is None else (host_model.findtext("vendor") or ""),
+        cpu_models=_names(model.text for model in models if model.get("usable") == "yes"),
+        known_models=_names(model.text for model in models),
+        # A node is fit for guests of its own model.
+        cpu_features=_names([*_features(documents, host_model), *required]),
         machine_types=_names(machine.text for machine in machines),
         deprecated_machines=_names(machine.text for machine in machines if machine.get("deprecated") == "yes"),
         hyperv_features=_names(value.text for value in hyperv),
@@ -85,6 +95,11 @@ def _features(documents: HostDocuments, host_model: ElementTree.Element | None) 
         return ()
     refused = {"disable", "forbid"}
     return _names(entry.get("name") for entry in source.iter("feature") if entry.get("policy") not in refused)
+
+
+def _required(host_model: ElementTree.Element | None) -> list[str]:
+    features = () if host_model is None else host_model.iterfind("feature[@policy='require']")
+    return [name for feature in features if (name := feature.get("name"))]
 
 
 def _machines(capabilities: str, architecture: str) -> list[ElementTree.Element]:

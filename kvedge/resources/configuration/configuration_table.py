@@ -196,7 +196,8 @@ _MACHINE: Final = (
     ),
     _make_nothing("configuration.minCPUModel", "Deprecated.", "KubeVirt ignores it, too"),
     _make_applied(
-        "configuration.obsoleteCPUModels", "CPU models, by name, that nodes do not offer where it says true."
+        "configuration.obsoleteCPUModels",
+        "CPU models, by name, that nodes do not offer where it says true; a node of such a CPU takes no host-model.",
     ),
     _make_later(
         "configuration.hypervisors", "The hypervisor of VMs.", "kvedge runs QEMU with KVM", same=([{"name": "kvm"}],)

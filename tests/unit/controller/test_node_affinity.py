@@ -1,10 +1,10 @@
-"""The affinity to one node, and away from one."""
+"""The affinity to one node, away from one, and away from those with a label."""
 
 from __future__ import annotations
 
 import pytest
 
-from kvedge.controller.node_affinity import off_node, on_node
+from kvedge.controller.node_affinity import off_node, on_node, without_label
 from kvedge.resources.codec import JsonObject
 
 
@@ -36,3 +36,23 @@ def required(*terms: JsonObject) -> JsonObject:
 )
 def test_a_pod_keeps_away_from_a_node_and_to_what_it_asks_for(own: JsonObject | None, made: JsonObject) -> None:
     assert off_node(own, "n2") == made
+
+
+LACKS = {"key": "old", "operator": "DoesNotExist"}
+
+
+@pytest.mark.parametrize(
+    ("own", "made"),
+    [
+        (None, required({"matchExpressions": [LACKS]})),
+        (
+            required({"matchExpressions": [SSD]}, {"matchFields": [AWAY]}, {}),
+            required({"matchExpressions": [SSD, LACKS]}, {"matchFields": [AWAY], "matchExpressions": [LACKS]}),
+        ),
+        (required({}), required({})),
+        ({"podAffinity": {"x": 1}}, {"podAffinity": {"x": 1}, **required({"matchExpressions": [LACKS]})}),
+    ],
+    ids=["alone", "with every term", "no term matches", "beside others"],
+)
+def test_a_pod_keeps_away_from_nodes_with_a_label_too(own: JsonObject | None, made: JsonObject) -> None:
+    assert without_label(own, "old") == made

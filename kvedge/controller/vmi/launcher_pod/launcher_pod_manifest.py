@@ -14,7 +14,7 @@ from typing import Final
 
 from kvedge.controller.confinement import make_container_context, make_pod_context
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.controller.node_affinity import near
+from kvedge.controller.node_affinity import near, without_label
 from kvedge.controller.vmi.launcher_pod.backup_hooks import make_hooks
 from kvedge.controller.vmi.launcher_pod.hook_containers import sidecars_of
 from kvedge.controller.vmi.launcher_pod.launcher_pod_probes import pod_probe
@@ -48,6 +48,7 @@ from kvedge.resources.names import (
     CREATED_BY,
     DEFAULT_CONTAINER,
     DOMAIN,
+    HOST_MODEL_OBSOLETE,
     KEEP_LAUNCHER,
     LAUNCHER_APP,
     LAUNCHER_GID,
@@ -108,6 +109,7 @@ _PATH: Final = f"{CAPABILITIES_DIRECTORY}/{TOOLS_FOLDER}:/usr/local/sbin:/usr/lo
 _REQUEST_EVICT_ONLY: Final = "descheduler.alpha.kubernetes.io/request-evict-only"
 # Other names for the newest machine of its kind, which every QEMU of an architecture has.
 _MACHINE_ALIASES: Final = frozenset({"", "q35", "pc", "virt"})
+_HOST_MODEL: Final = frozenset({"", "host-model"})
 _MODELS_WITHOUT_LABEL: Final = frozenset({"", "host-model", "host-passthrough", "max"})
 
 
@@ -119,6 +121,9 @@ def launcher_pod(
     reserved = label_reserved_claims(vmi, claims or {})
     metadata.labels |= reserved
     spec.affinity = near(keep_apart(spec.affinity, reserved), BACKUP_WORKER, list_servers(claims or {}))
+    cpu = vmi.spec.domain.cpu
+    if config.gives_up_models and (cpu is None or cpu.model in _HOST_MODEL):
+        spec.affinity = without_label(spec.affinity, HOST_MODEL_OBSOLETE)
     return Pod(metadata=metadata, spec=spec)
 
 

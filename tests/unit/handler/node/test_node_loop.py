@@ -21,6 +21,7 @@ from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import HEARTBEAT, HOST_DEVICES, SCHEDULABLE
 from kvedge.resources.types.core import Node
 from tests.support.clocks import FakeClock
+from tests.support.values import replace
 
 LAN, OTHER = "bridge.node.kvedge.io/br-lan", "bridge.node.kvedge.io/br-other"
 
@@ -88,6 +89,35 @@ def test_an_operator_who_writes_a_nodes_cpus_and_machines_keeps_them() -> None:
     mine = PlayedCluster(**{gone: "true", "host-model-cpu.node.kubevirt.io/mine": "true", OTHER: "true"})
     mine.node.metadata.annotations["node-labeller.kubevirt.io/skip-node"] = "true"
     assert written(mine) == {OTHER: None, SCHEDULABLE: "true"}
+
+
+def test_the_node_says_what_guests_of_its_cpu_need_elsewhere_and_that_its_own_model_is_given_up() -> None:
+    cluster = PlayedCluster(**{"cpu-model-migration.node.kubevirt.io/old": "true"})
+    found = NodeCapabilities("EPYC", host_model_features=["vgif"], known_models=["EPYC", "Penryn"], cpu_vendor="AMD")
+    platform = MagicMock(capabilities=found, accelerator=Accelerator(emulation=True, detail="tcg"))
+    client, events = cast(KubeClient, cluster), cast(EventRecorder, cluster)
+    loop = NodeLoop(client, "edge-1", platform, str, str, FakeClock(), events, lambda: ())
+    assert loop._write(schedulable=True)
+    labels = {
+        "cpu-model-migration.node.kubevirt.io/EPYC": "true",
+        "cpu-model-migration.node.kubevirt.io/Penryn": "true",
+        "host-model-cpu.node.kubevirt.io/EPYC": "true",
+        "host-model-required-features.node.kubevirt.io/vgif": "true",
+        "cpu-vendor.node.kubevirt.io/AMD": "true",
+        SCHEDULABLE: "true",
+    }
+    assert cluster.patched == {**labels, "cpu-model-migration.node.kubevirt.io/old": None}
+    assert cluster.events == []
+    obsolete = "node-labeller.kubevirt.io/obsolete-host-model"
+    platform.capabilities = replace(found, is_obsolete=True)
+    for present, told in (({}, 1), ({obsolete: "true"}, 1)):
+        cluster.node.metadata.labels = present
+        assert loop._write(schedulable=True)
+        assert len(cluster.events) == told, "once, when it becomes so"
+    assert cluster.events[0][0] == "HostModelIsObsolete"
+    platform.capabilities = found
+    assert loop._write(schedulable=True)
+    assert cluster.patched[obsolete] is None
 
 
 def test_nothing_is_told_while_all_bridges_are_there() -> None:

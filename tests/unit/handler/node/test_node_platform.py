@@ -51,7 +51,11 @@ class ProbedHost:
         self.asked.append(emulation)
         if self.broken:
             raise ProbeError("QEMU is missing")
-        return NodeCapabilities(host_cpu_model="emulated" if emulation else "real", cpu_models=["486", "Nehalem"])
+        return NodeCapabilities(
+            host_cpu_model="emulated" if emulation else "real",
+            cpu_models=["486", "Nehalem"],
+            known_models=["486", "EPYC", "Nehalem"],
+        )
 
 
 @pytest.fixture
@@ -105,7 +109,13 @@ def test_models_that_are_obsolete_are_not_offered(host: ProbedHost, tmp_path: Pa
         configuration.now = replace(DEFAULTS, obsolete_cpu_models=frozenset({"486"}))
         platform.note_configuration_change()
         assert told.wait(10)
-        assert platform.capabilities.cpu_models == ["Nehalem"]
+        found = platform.capabilities
+        assert (found.cpu_models, found.known_models, found.is_obsolete) == (["Nehalem"], ["EPYC", "Nehalem"], False)
+        told.clear()
+        configuration.now = replace(DEFAULTS, obsolete_cpu_models=frozenset({"emulated"}))
+        platform.note_configuration_change()
+        assert told.wait(10)
+        assert platform.capabilities.is_obsolete
         assert host.asked == [True], "nothing has to be probed for that"
     finally:
         platform.stop()

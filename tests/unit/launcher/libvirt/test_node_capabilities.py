@@ -11,7 +11,7 @@ DOMAIN = """
   <path>/usr/bin/qemu-system-x86_64</path><domain>kvm</domain><arch>x86_64</arch>
   <cpu>
     <mode name='host-model' supported='yes'>
-      <model fallback='forbid'>Skylake-Client-IBRS</model>
+      <model fallback='forbid'>Skylake-Client-IBRS</model><vendor>Intel</vendor>
       <feature policy='require' name='ss'/><feature policy='disable' name='mpx'/>
     </mode>
     <mode name='custom' supported='yes'>
@@ -41,8 +41,11 @@ def test_the_facts_are_those_of_this_architecture_and_accelerator() -> None:
     found = read_capabilities(documents())
     assert found.emulator == "/usr/bin/qemu-system-x86_64"
     assert found.host_cpu_model == "Skylake-Client-IBRS"
+    assert (found.host_model_features, found.cpu_vendor) == (("ss",), "Intel")
     assert found.cpu_models == ("Penryn", "qemu64")
-    assert found.cpu_features == ("aes", "vmx")
+    assert found.known_models == ("EPYC", "Penryn", "qemu64")
+    # Guests of the host's own model find what it requires here, whatever libvirt says of it at length.
+    assert found.cpu_features == ("aes", "ss", "vmx")
     assert found.machine_types == ("pc", "pc-q35-9.0", "q35")
     assert found.deprecated_machines == ("pc",)
     assert found.hyperv_features == ("relaxed", "vapic")
@@ -57,6 +60,7 @@ def test_a_host_without_a_model_has_none() -> None:
     bare = DOMAIN.replace("name='host-model' supported='yes'", "name='host-model' supported='no'")
     found = read_capabilities(documents(bare, model=""))
     assert (found.host_cpu_model, found.cpu_features) == ("", ())
+    assert (found.host_model_features, found.cpu_vendor) == ((), "")
 
 
 SEV = "<sev supported='yes'><cbitpos>51</cbitpos><maxGuests>400</maxGuests>{}</sev>"

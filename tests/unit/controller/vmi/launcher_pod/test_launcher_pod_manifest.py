@@ -20,7 +20,7 @@ from kvedge.resources.types.guest_nics import interface_mac
 from kvedge.resources.types.pod_networks import NETWORKS, pod_nic
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import MultusNetwork, Network
-from tests.support.builders import CONFIG, a_vmi
+from tests.support.builders import CONFIG, a_vmi, vmi_with
 from tests.support.golden.pod_cases import GoldenPod, golden_pods
 from tests.support.values import replace
 
@@ -288,3 +288,16 @@ def test_the_kubevirt_object_says_what_containers_beside_the_guests_may_use(kind
             found += is_told
         assert compute.resources.limits.get("memory") != "333Mi"
     assert found
+
+
+@pytest.mark.parametrize(
+    ("model", "keeps_away"), [(None, True), ("", True), ("host-model", True), ("host-passthrough", False), ("x", False)]
+)
+def test_where_models_are_given_up_no_guest_begins_with_one_as_its_nodes(
+    model: str | None, *, keeps_away: bool
+) -> None:
+    vmi = vmi_with({"domain": {} if model is None else {"cpu": {"model": model}}})
+    lacking = {"key": "node-labeller.kubevirt.io/obsolete-host-model", "operator": "DoesNotExist"}
+    found = launcher_pod(vmi, replace(CONFIG, gives_up_models=True)).spec.affinity
+    assert (str(lacking) in str(found)) is keeps_away
+    assert launcher_pod(vmi, CONFIG).spec.affinity is None
