@@ -121,6 +121,7 @@ class ControllerWork:
                 self._node_loop.state,
                 self._vms,
                 self._fence_loop,
+                self._node_loop.choose_tsc_frequency,
             ),
             self._read_config,
         )

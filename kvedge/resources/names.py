@@ -41,6 +41,9 @@ HOST_MODEL_PREFIX: Final = "host-model-cpu.node.kubevirt.io/"
 HOST_MODEL_FEATURE_PREFIX: Final = "host-model-required-features.node.kubevirt.io/"
 CPU_MIGRATION_PREFIX: Final = "cpu-model-migration.node.kubevirt.io/"
 CPU_VENDOR_PREFIX: Final = "cpu-vendor.node.kubevirt.io/"
+# On a Node: in Hz, by which counter its guests tell time, and whether guests may have another frequency.
+TSC_FREQUENCY: Final = "cpu-timer.node.kubevirt.io/tsc-frequency"
+TSC_SCALABLE: Final = "cpu-timer.node.kubevirt.io/tsc-scalable"
 # On a Node: the cluster means to give up the model of its CPU.
 HOST_MODEL_OBSOLETE: Final = "node-labeller.kubevirt.io/obsolete-host-model"
 # Labels that kvedge acts on: a user who could set them could take a VMI to another node or away from its owner. The

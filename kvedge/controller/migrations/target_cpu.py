@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.counters.tsc_frequency import find_range
 from kvedge.resources.names import (
     CPU_FEATURE_PREFIX,
     CPU_MIGRATION_PREFIX,
@@ -17,10 +18,13 @@ from kvedge.resources.names import (
     CPU_VENDOR_PREFIX,
     HOST_MODEL_FEATURE_PREFIX,
     HOST_MODEL_PREFIX,
+    TSC_FREQUENCY,
+    TSC_SCALABLE,
 )
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 # CPU models that are what the guest's node has: libvirt's description of it, or all of it.
 _HOST_MODEL: Final = frozenset({"", "host-model"})
@@ -83,6 +87,33 @@ def near_cpu(affinity: JsonObject, vmi: VirtualMachineInstance, source_labels: M
         return affinity
     node = affinity.get("nodeAffinity") or {}
     return {**affinity, "nodeAffinity": {**node, _PREFERRED: [*(node.get(_PREFERRED) or []), *wished]}}
+
+
+def demand_frequency(affinity: JsonObject, hertz: int | None) -> JsonObject:
+    """On a node alone whose counter has the frequency that the guest was told, or can have it; None: it was told none.
+
+    A faster counter can be slowed down, as KubeVirt counts on.
+    """
+    if hertz is None:
+        return affinity
+    node = affinity.get("nodeAffinity") or {}
+    asked = (node.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+    # A term without any condition matches no node, and must not come to match some.
+    terms = [term for term in asked if any(term.values())]
+    if node.get(_REQUIRED) and not terms:
+        return affinity
+    above, below = (str(end) for end in find_range(hertz))
+    least = {"key": TSC_FREQUENCY, "operator": "Gt", "values": [above]}
+    alternatives = (
+        [least, {"key": TSC_FREQUENCY, "operator": "Lt", "values": [below]}],
+        [least, {"key": TSC_SCALABLE, "operator": "In", "values": ["true"]}],
+    )
+    made = [
+        {**term, "matchExpressions": [*(term.get("matchExpressions") or []), *alternative]}
+        for term in terms or [{}]
+        for alternative in alternatives
+    ]
+    return {**affinity, "nodeAffinity": {**node, _REQUIRED: {"nodeSelectorTerms": made}}}
 
 
 def _prefer(weight: int, label: str) -> JsonObject:

@@ -13,12 +13,13 @@ from typing import Final
 import msgspec
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.controller.migrations.target_cpu import demand_cpu, near_cpu
+from kvedge.controller.migrations.target_cpu import demand_cpu, demand_frequency, near_cpu
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes
 from kvedge.controller.vmi.launcher_pod.memory_overhead import INCOMING_DAEMON
 from kvedge.controller.vmi.resizing.guest_size import as_large, made_for
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.counters.tsc_frequency import find_told_frequency
 from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.names import CREATED_BY, HOST_NAME, MEMORY_OVERHEAD
 from kvedge.resources.types.core import Container, Pod, PodVolume
@@ -63,6 +64,7 @@ def target_pod(
             MEMORY_OVERHEAD: str(overhead_bytes(vmi, config) + INCOMING_DAEMON),
         },
     )
+    affinity = _away_from(_apart(made.spec.affinity, vmi.metadata.uid), avoided)
     compute, *others = made.spec.containers
     spec = msgspec.structs.replace(
         made.spec,
@@ -75,7 +77,7 @@ def target_pod(
             **made.spec.node_selector,
             **demand_cpu(vmi, source, source_labels),
         },
-        affinity=near_cpu(_away_from(_apart(made.spec.affinity, vmi.metadata.uid), avoided), vmi, source_labels),
+        affinity=near_cpu(demand_frequency(affinity, find_told_frequency(vmi)), vmi, source_labels),
     )
     return msgspec.structs.replace(made, metadata=metadata, spec=spec)
 

@@ -20,6 +20,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import Patch, at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
+from kvedge.resources.counters.tsc_frequency import choose_frequency
 from kvedge.resources.names import HEARTBEAT, SCHEDULABLE, VERSION
 from kvedge.resources.types.core import Node
 from kvedge.runtime.clock import Clock
@@ -73,6 +74,13 @@ class NodeLoop:
         """What a node is now; None for one that is not there."""
         node = self._nodes.get("", name)
         return None if node is None else node_state(node, self._silent_seconds(name), is_reset=self._is_reset(name))
+
+    def choose_tsc_frequency(self, name: str) -> int | None:
+        """In Hz, for a guest that starts on a node; None where the node tells none."""
+        node = self._nodes.get("", name)
+        if node is None:
+            return None
+        return choose_frequency(node.metadata.labels, (each.metadata.labels for each in self._nodes.list()))
 
     def look_at(self, name: str) -> None:
         """Something is said of a node elsewhere."""

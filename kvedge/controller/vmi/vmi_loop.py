@@ -29,6 +29,7 @@ from kvedge.kube.figures.vmi_figures import VMI_FIGURES
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.configuration.configuration import Configuration
+from kvedge.resources.counters.tsc_frequency import find_clock_field
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -57,6 +58,7 @@ class VmiLoop:
         self._clock = sources.clock
         self._node_state = sources.node_state
         self._fences = sources.fences
+        self._choose_tsc_frequency = sources.choose_tsc_frequency
         self._client = sources.client
         self._config = config
         self._steps = VmiSteps(sources, config)
@@ -132,6 +134,7 @@ class VmiLoop:
             claims=claims,
             fenced_nodes=fenced,
             vsock_cid=self._find_cid(vmi),
+            tsc_frequency=self._find_frequency(vmi, placed),
             keeps_limits=self._steps.keeps_limits(),
         )
         # While a guest moves, either Pod may have it.
@@ -157,6 +160,10 @@ class VmiLoop:
             return vmi.status.vsock_cid
         is_due = vmi.spec.domain.devices.autoattach_vsock and vmi.status.phase == "Scheduling"
         return self._cids.give(vmi.metadata.uid) if is_due else None
+
+    def _find_frequency(self, vmi: VirtualMachineInstance, node: str) -> int | None:
+        is_due = vmi.status.phase == "Scheduling" and node and find_clock_field(vmi.spec.domain)
+        return self._choose_tsc_frequency(node) if is_due else None
 
     def _list_fenced(
         self, vmi: VirtualMachineInstance, pods: Sequence[Pod], claims: ClaimView

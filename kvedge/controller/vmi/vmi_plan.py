@@ -59,7 +59,7 @@ from kvedge.resources.names import LAUNCHER_SILENT, NODE_NAME, UNPAUSED_GATE, VM
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.pod_networks import NETWORKS, network_fields
 from kvedge.resources.types.sriov_networks import NETWORK_INFO
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import TopologyHints, VirtualMachineInstance
 
 
 def plan_vmi(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
@@ -152,6 +152,8 @@ def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> Vmi
     status = msgspec.structs.replace(
         status, node_name=pod.spec.node_name, migration_transport="Unix", vsock_cid=view.vsock_cid
     )
+    if view.tsc_frequency is not None:
+        status = msgspec.structs.replace(status, topology_hints=TopologyHints(tsc_frequency=view.tsc_frequency))
     labels = {"metadata": {"labels": {NODE_NAME: pod.spec.node_name}}}
     told = _tell_devices(vmi, config, pod)
     return VmiPlan((*told, *patch_vmi(vmi, status, labels), *(() if told else _set_gate(vmi, pod, now))))

@@ -102,6 +102,8 @@ class VmiSources(Struct, frozen=True):
     node_state: Callable[[str], NodeState | None]
     vms: Informer[VirtualMachine]
     fences: Fences = field(default_factory=NoFences)
+    # In Hz: what a guest that starts on a node is told of its counter; None where the node tells none.
+    choose_tsc_frequency: Callable[[str], int | None] = lambda _: None
 
 
 class VmiSteps:

@@ -132,6 +132,8 @@ class VmiView(Struct, frozen=True):
     fenced_nodes: frozenset[str] = frozenset()
     # By which its guest is to be reached over vsock.
     vsock_cid: int | None = None
+    # In Hz: what the guest is told of its node's counter, if it counts on that.
+    tsc_frequency: int | None = None
     # Whether the server has refused to lower a memory limit of a Pod that runs.
     keeps_limits: bool = False
 

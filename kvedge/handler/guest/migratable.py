@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from kvedge.resources.configuration.configuration import BindingPlugin
+from kvedge.resources.counters.tsc_frequency import INVTSC, REENLIGHTENMENT, find_clock_field, find_told_frequency
 from kvedge.resources.disks.acpi_tables import acpi_tables
 from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.moved_places import is_moved_place
@@ -23,6 +24,7 @@ from kvedge.resources.evacuation import LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE
 from kvedge.resources.host_devices.claimed_devices import claimed_networks
 from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus
 from kvedge.resources.meta import Condition
+from kvedge.resources.names import TSC_FREQUENCY
 from kvedge.resources.types.pod_networks import sriov_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
@@ -33,8 +35,16 @@ from kvedge.resources.vmi_facts import reserved_disks
 ALLOW_POD_BRIDGE: Final = "kubevirt.io/allow-pod-bridge-network-live-migration"
 _NO_PLUGINS: Final[Mapping[str, BindingPlugin]] = MappingProxyType({})
 _SHARED: Final = "ReadWriteMany"
-# Policies of a CPU feature by which a guest certainly has it.
-_HAVING: Final = frozenset({"", "require", "force"})
+_REMEDY: Final = f"restart the VM where the node has the label {TSC_FREQUENCY}"
+# That of re-enlightenment begins with KubeVirt's words.
+_WITHOUT_FREQUENCY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        INVTSC: "cannot migrate VMI with the CPU feature invtsc: another node's counter may have another frequency;"
+        f" {_REMEDY}",
+        REENLIGHTENMENT: "HyperV Reenlightenment VMIs cannot migrate when TSC Frequency is not exposed on the cluster:"
+        f" guest timers might be inconsistent; {_REMEDY}",
+    }
+)
 
 Method = Literal["BlockMigration", "LiveMigration"]
 
@@ -179,13 +189,10 @@ def _of_cpus(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
     passed = None if features is None else features.hyperv_passthrough
     if passed is not None and passed.enabled is not False:
         yield Obstacle("HypervPassthroughNotLiveMigratable", "VMI uses hyperv passthrough")
-    cpu = vmi.spec.domain.cpu
-    # "" is libvirt's require. QEMU keeps such a guest where no frequency is told, as KubeVirt's hints would do.
-    if cpu is not None and any(each.name == "invtsc" and each.policy in _HAVING for each in cpu.features):
-        yield Obstacle(
-            "NoTSCFrequencyNotLiveMigratable",
-            "cannot migrate VMI with the CPU feature invtsc: another node's counter may have another frequency",
-        )
+    # QEMU keeps a guest that counts on its counter's frequency, and was told none.
+    clock_field = find_clock_field(vmi.spec.domain)
+    if clock_field and find_told_frequency(vmi) is None:
+        yield Obstacle("NoTSCFrequencyNotLiveMigratable", _WITHOUT_FREQUENCY[clock_field])
 
 
 def _of_encryption(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:

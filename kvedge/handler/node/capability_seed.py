@@ -10,6 +10,7 @@ import hashlib
 import logging
 import os
 import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -26,6 +27,7 @@ _SECONDS: Final = 120
 CAPABILITIES_FILE: Final = "capabilities.json"
 # Grows when the probe finds more: what an earlier version has found is not all then.
 _FORM: Final = "3"
+_CPU_NAME: Final = re.compile(rb"^model name.*$", re.MULTILINE)
 _STAMP_FILE: Final = "made-for"
 # Whether KVM may encrypt guests' memory: it is switched on in the host's firmware and by options of the kernel.
 _ENCRYPTION: Final = (
@@ -96,6 +98,8 @@ def _stamp(*, emulation: bool) -> str:
     facts = [_FORM, machine, platform.release(), str(emulation)]
     facts += [_read(Path(path)).decode(errors="replace").strip() for path in _ENCRYPTION]
     facts.append(str(os.path.exists("/dev/sev")))
+    # A disk may come to another machine.
+    facts += [name.decode(errors="replace") for name in _CPU_NAME.findall(_read(Path("/proc/cpuinfo")))[:1]]
     for path in (shutil.which(f"qemu-system-{machine}"), _libvirt_driver()):
         facts.append(f"{path}:{os.stat(path).st_ctime_ns}:{os.stat(path).st_size}" if path else "none")
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()

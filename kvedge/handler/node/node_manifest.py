@@ -40,6 +40,8 @@ from kvedge.resources.names import (
     SEV_SNP,
     SKIP_NODE,
     TDX,
+    TSC_FREQUENCY,
+    TSC_SCALABLE,
     VERSION,
 )
 from kvedge.runtime.clock import rfc3339
@@ -53,9 +55,15 @@ _HOST_PREFIXES: Final = (
 OWN_PREFIXES: Final = (*_HOST_PREFIXES, BRIDGE_PREFIX)
 # The label of each way to encrypt a guest's memory, by libvirt's word for it; SEV-ES has none.
 ENCRYPTION_LABELS: Final = {"sev": SEV, "sev-es": SEV_ES, "sev-snp": SEV_SNP, "tdx": TDX}
-OWN_LABELS: Final = (CPU_MANAGER, OLD_CPU_MANAGER, REALTIME, HOST_MODEL_OBSOLETE, *ENCRYPTION_LABELS.values())
+OWN_LABELS: Final = (
+    *(CPU_MANAGER, OLD_CPU_MANAGER, REALTIME, HOST_MODEL_OBSOLETE, TSC_FREQUENCY, TSC_SCALABLE),
+    *ENCRYPTION_LABELS.values(),
+)
 # Those that tell what the host can do. An operator who writes them by hand keeps us away by an annotation.
-_ABILITY_PREFIXES: Final = (*_HOST_PREFIXES, HOST_MODEL_OBSOLETE, *ENCRYPTION_LABELS.values())
+_ABILITY_PREFIXES: Final = (
+    *(*_HOST_PREFIXES, HOST_MODEL_OBSOLETE, TSC_FREQUENCY, TSC_SCALABLE),
+    *ENCRYPTION_LABELS.values(),
+)
 # And these annotations.
 OWN_ANNOTATIONS: Final = (HEARTBEAT, HANDLER_ADDRESS, EMULATION, VERSION, REFUSAL, HOST_HEALTH, HOST_DEVICES)
 
@@ -71,6 +79,9 @@ class NodeCapabilities(msgspec.Struct, frozen=True):
     host_model_features: Sequence[str] = ()
     known_models: Sequence[str] = ()
     cpu_vendor: str = ""
+    # In Hz; 0 for none that a guest could count on.
+    tsc_frequency: int = 0
+    tsc_scalable: bool = False
     # The cluster means to give up the host's model: it is for no new guests.
     is_obsolete: bool = False
     # The ways to encrypt a guest's memory, as `ENCRYPTION_LABELS` has them.
@@ -104,6 +115,9 @@ def node_labels(
         labels[HOST_MODEL_PREFIX + capabilities.host_cpu_model] = "true"
     if capabilities.cpu_vendor:
         labels[CPU_VENDOR_PREFIX + capabilities.cpu_vendor] = "true"
+    if capabilities.tsc_frequency:
+        labels[TSC_FREQUENCY] = str(capabilities.tsc_frequency)
+        labels[TSC_SCALABLE] = "true" if capabilities.tsc_scalable else "false"
     if capabilities.is_obsolete:
         labels[HOST_MODEL_OBSOLETE] = "true"
     labels |= {label: "true" for way, label in ENCRYPTION_LABELS.items() if way in capabilities.launch_security}

@@ -49,6 +49,7 @@ from kvedge.launcher.domain.placement.tagged_devices import place_tagged
 from kvedge.launcher.domain.platform import Platform, platform_of
 from kvedge.launcher.domain.vsock_xml import add_vsock
 from kvedge.launcher.domain.xml_tree import add, new, text_of
+from kvedge.resources.counters.tsc_frequency import find_told_frequency
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import wants_spice
 
@@ -79,7 +80,8 @@ def render_domain(vmi: VirtualMachineInstance, context: DomainContext) -> str:
     add_os(domain, vmi, platform, context)
     add_features(domain, spec, platform, context)
     add_cells(add_cpu(domain, spec, platform, context), cells)
-    add_clock(domain, spec, platform)
+    # QEMU that emulates has a counter of its own.
+    add_clock(domain, spec, platform, None if context.emulation else find_told_frequency(vmi))
     add_lifecycle(domain, spec)
     _add_devices(domain, vmi, platform, context, threads)
     add_launch_security(domain, spec.launch_security, platform, context)

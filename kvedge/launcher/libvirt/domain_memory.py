@@ -16,6 +16,7 @@ from kvedge.launcher.libvirt.libvirt_errors import translate_errors
 
 # libvirt wants a name for what it forgets at once.
 _NAME: Final = "memory"
+_COUNTER: Final = "timer[@name='tsc']"
 # Of a CPU in a document: what is no model.
 _PLACES: Final = frozenset({"topology", "numa"})
 
@@ -47,7 +48,7 @@ class DomainMemory:
         """
         with translate_errors("resuming the guest from its saved memory"):
             saved = self._connection.saveImageGetXMLDesc(path, 0)
-            document = with_saved_vcpus(with_saved_cpu(document, saved), saved)
+            document = with_saved_counter(with_saved_vcpus(with_saved_cpu(document, saved), saved), saved)
             self._connection.restoreFlags(path, document, libvirt.VIR_DOMAIN_SAVE_PAUSED)
 
 
@@ -82,6 +83,23 @@ def with_saved_vcpus(document: str, saved: str) -> str:
     place = list(root).index(own)
     root.remove(own)
     root.insert(place, had)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def with_saved_counter(document: str, saved: str) -> str:
+    """The domain's document with the frequency of the TSC that the guest was told, or without one if it was told none.
+
+    A host tells another one with each of its starts, by a little, and QEMU loads memory with the same one alone.
+    """
+    root, had = ElementTree.fromstring(document), ElementTree.fromstring(saved).find(f"clock/{_COUNTER}")
+    clock = root.find("clock")
+    own = None if clock is None else clock.find(_COUNTER)
+    if clock is None or (own is None and had is None):
+        return document
+    if own is not None:
+        clock.remove(own)
+    if had is not None:
+        clock.append(had)
     return ElementTree.tostring(root, encoding="unicode")
 
 

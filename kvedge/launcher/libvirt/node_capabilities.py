@@ -9,6 +9,9 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import asdict, dataclass  # noqa: TID251 - of dataclasses: launchers do without msgspec
 from typing import Any
 
+# Of a frequency in Hz that fits into 64 bits.
+_MOST_DIGITS = 19
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostDocuments:
@@ -43,6 +46,9 @@ class NodeCapabilities:
     hyperv_features: tuple[str, ...]
     # The ways to encrypt a guest's memory: sev, sev-es, sev-snp, tdx.
     launch_security: tuple[str, ...]
+    # In Hz, with KVM alone; 0 where it is not steady. Whether guests may have another one.
+    tsc_frequency: int
+    tsc_scalable: bool
     libvirt_version: str
     qemu_version: str
 
@@ -56,7 +62,8 @@ def read_capabilities(documents: HostDocuments) -> NodeCapabilities:
     domain = ElementTree.fromstring(documents.domain_capabilities)
     host_model = domain.find("cpu/mode[@name='host-model'][@supported='yes']")
     models = [model for model in domain.iterfind("cpu/mode[@name='custom']/model") if model.get("usable")]
-    required = _required(host_model)
+    required = _list_required(host_model)
+    frequency, scales = _counter(documents.capabilities) if domain.findtext("domain") == "kvm" else (0, False)
     hyperv = domain.iterfind("features/hyperv[@supported='yes']/enum[@name='features']/value")
     machines = _machines(documents.capabilities, domain.findtext("arch") or "")
     return NodeCapabilities(
@@ -72,6 +79,8 @@ def read_capabilities(documents: HostDocuments) -> NodeCapabilities:
         deprecated_machines=_names(machine.text for machine in machines if machine.get("deprecated") == "yes"),
         hyperv_features=_names(value.text for value in hyperv),
         launch_security=_launch_security(domain),
+        tsc_frequency=frequency,
+        tsc_scalable=scales,
         libvirt_version=_version(documents.libvirt),
         qemu_version=_version(documents.qemu),
     )
@@ -97,9 +106,17 @@ def _features(documents: HostDocuments, host_model: ElementTree.Element | None) 
     return _names(entry.get("name") for entry in source.iter("feature") if entry.get("policy") not in refused)
 
 
-def _required(host_model: ElementTree.Element | None) -> list[str]:
+def _list_required(host_model: ElementTree.Element | None) -> list[str]:
     features = () if host_model is None else host_model.iterfind("feature[@policy='require']")
     return [name for feature in features if (name := feature.get("name"))]
+
+
+def _counter(capabilities: str) -> tuple[int, bool]:
+    """libvirt tells it where the CPU promises a steady one."""
+    counter = ElementTree.fromstring(capabilities).find("host/cpu/counter[@name='tsc']")
+    hertz = "" if counter is None else counter.get("frequency", "")
+    scales = counter is not None and counter.get("scaling") == "yes"
+    return (int(hertz), scales) if hertz.isdecimal() and len(hertz) < _MOST_DIGITS else (0, False)
 
 
 def _machines(capabilities: str, architecture: str) -> list[ElementTree.Element]:

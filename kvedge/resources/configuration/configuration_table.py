@@ -129,7 +129,7 @@ _DEVELOPER: Final = (
     _make_later(
         "configuration.developerConfiguration.minimumClusterTSCFrequency",
         "The least TSC frequency that VMs rely on.",
-        "there is no TSC scheduling yet",
+        "guests are told the lowest frequency of the nodes, where the node that they start on can have it",
     ),
     _make_nothing(
         "configuration.developerConfiguration.diskVerification",

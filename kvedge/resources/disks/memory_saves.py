@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kvedge.resources.counters.tsc_frequency import find_clock_field, find_told_frequency
 from kvedge.resources.disks.volume_facts import lasting_claim
+from kvedge.resources.names import TSC_FREQUENCY
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
@@ -54,6 +56,7 @@ def _judge_devices(vmi: VirtualMachineInstance) -> Iterator[str]:
         yield f"{at}.tpm: what is in the TPM is not saved with the memory"
     if devices.autoattach_vsock:
         yield f"{at}.autoattachVSOCK: the guest would be resumed with another CID"
+    yield from _judge_clock(vmi)
     if domain.launch_security is not None:
         yield "spec.domain.launchSecurity: nobody can save memory that the host cannot read"
     firmware = domain.firmware
@@ -63,6 +66,20 @@ def _judge_devices(vmi: VirtualMachineInstance) -> Iterator[str]:
     for interface in devices.interfaces:
         if binding := _find_binding(interface):
             yield f"{at}.interfaces[{interface.name}].{binding}: the state of this binding cannot be saved"
+
+
+def _judge_clock(vmi: VirtualMachineInstance) -> Iterator[str]:
+    """QEMU saves such memory, or loads it once the guest's system uses this, with a told frequency alone."""
+    features = vmi.spec.domain.features
+    passed = None if features is None else features.hyperv_passthrough
+    if passed is not None and passed.enabled is not False:
+        yield "spec.domain.features.hypervPassthrough: QEMU keeps such a guest on its host"
+    clock_field = find_clock_field(vmi.spec.domain)
+    if clock_field and find_told_frequency(vmi) is None:
+        yield (
+            f"{clock_field}: the guest was not told its counter's frequency, without which QEMU does not load its"
+            f" memory; restart it where the node has the label {TSC_FREQUENCY}"
+        )
 
 
 def _find_binding(interface: Interface) -> str:

@@ -56,6 +56,7 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "lastFailedVMIUID": "The last of them.",
         "retryAfterTimestamp": "When the next one begins.",
     },
+    "TopologyHints": {"tscFrequency": "The frequency of its time stamp counter, in Hz."},
     "VirtualMachineInstanceStatus": {
         "phase": "Where it is: Pending, Scheduling, Scheduled, Running, and at last Succeeded or Failed.",
         "phaseTransitionTimestamps": "When it entered each phase.",
@@ -64,6 +65,7 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "conditions": "What holds of it: Ready, Paused, AgentConnected, LiveMigratable …",
         "interfaces": "Its NICs and their addresses; the Pod network's comes first.",
         "VSOCKCID": "By which the guest is reached over vsock.",
+        "topologyHints": "What the guest was told of its host when it started.",
         "volumeStatus": "What became of each volume.",
         "activePods": "The launcher Pods that it has: the node of each, by UID.",
         "qosClass": "The quality of service of its Pod.",

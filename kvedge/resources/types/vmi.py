@@ -252,6 +252,13 @@ class MachineStatus(KubeStruct, kw_only=True):
     type: str = ""
 
 
+class TopologyHints(KubeStruct, kw_only=True):
+    """What a run's guest was told of its host, for its whole run."""
+
+    # In Hz.
+    tsc_frequency: int | None = field(default=None, name="tscFrequency")
+
+
 class VirtualMachineInstanceStatus(KubeStruct, kw_only=True):
     """What the run is."""
 
@@ -277,6 +284,8 @@ class VirtualMachineInstanceStatus(KubeStruct, kw_only=True):
     virtual_machine_revision_name: str = ""
     # By which the guest is reached over vsock; the controller's, for the whole run.
     vsock_cid: int | None = field(name="VSOCKCID", default=None)
+    # Written by the controller at the hand-over.
+    topology_hints: TopologyHints | None = None
     selinux_context: str = ""
     current_cpu_topology: CpuTopology | None = field(default=None, name="currentCPUTopology")
     memory: MemoryStatus | None = None

@@ -32,8 +32,9 @@ _TIMERS: Final[dict[str, _TimerKind]] = {
 _TRACKS: Final = frozenset({"guest", "wall"})
 
 
-def add_clock(domain: Element, spec: DomainSpec, platform: Platform) -> None:
-    """UTC unless the VMI says a time zone; timers that are named are present unless it says otherwise.
+def add_clock(domain: Element, spec: DomainSpec, platform: Platform, frequency: int | None = None) -> None:
+    """UTC unless the VMI says a time zone; timers that are named are present unless it says otherwise. `frequency` is
+    that of the guest's TSC, in Hz: None for whatever the host has.
 
     Raises:
         ConversionError: for a tick policy that the timer does not have.
@@ -45,6 +46,8 @@ def add_clock(domain: Element, spec: DomainSpec, platform: Platform) -> None:
         timer: Timer | None = getattr(timers, name)
         if timer is not None:
             _add_timer(element, name, kind, timer, platform)
+    if frequency is not None:
+        add(element, "timer", name="tsc", frequency=frequency)
 
 
 def _add_offset(domain: Element, clock: Clock) -> Element:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.controller.migrations.target_cpu import demand_cpu, explain_unsuited
+from kvedge.controller.migrations.target_cpu import demand_cpu, demand_frequency, explain_unsuited
+from kvedge.controller.migrations.target_pod import target_pod
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.domain import Cpu
+from kvedge.resources.types.domain import Cpu, Features, FeatureState, Hyperv
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import TopologyHints, VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
-from tests.support.builders import a_pod, a_vmi
+from tests.support.builders import CONFIG, a_pod, a_vmi
+from tests.support.migrating import a_migration
 from tests.unit.controller.migrations.small_server import SmallServer, a_namespaced_node
 from tests.unit.controller.migrations.test_migration_loop import add_guest
 from tests.unit.controller.migrations.test_target_creation import target
@@ -105,3 +108,41 @@ def test_a_vmi_whose_migration_finds_no_node_of_its_cpu_has_an_event(*, is_able:
     assert (VirtualMachineInstanceMigration, "migrationTargetPodUnschedulable") in told
     assert ((VirtualMachineInstance, REASON) in told) is not is_able
     assert (VirtualMachineInstanceMigration, REASON) not in told
+
+
+FAST = {"key": "cpu-timer.node.kubevirt.io/tsc-frequency", "operator": "Gt", "values": ["999749"]}
+SLOW = {"key": "cpu-timer.node.kubevirt.io/tsc-frequency", "operator": "Lt", "values": ["1000251"]}
+SCALES = {"key": "cpu-timer.node.kubevirt.io/tsc-scalable", "operator": "In", "values": ["true"]}
+SSD = {"key": "disk", "operator": "In", "values": ["ssd"]}
+
+
+def required(*terms: JsonObject) -> JsonObject:
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}
+
+
+@pytest.mark.parametrize(
+    ("own", "made"),
+    [
+        ({}, required({"matchExpressions": [FAST, SLOW]}, {"matchExpressions": [FAST, SCALES]})),
+        (
+            required({"matchExpressions": [SSD]}, {}),
+            required({"matchExpressions": [SSD, FAST, SLOW]}, {"matchExpressions": [SSD, FAST, SCALES]}),
+        ),
+        (required({}), required({})),
+    ],
+    ids=["alone", "with every term", "no term matches"],
+)
+def test_a_guest_goes_where_the_counter_is_as_it_was_told_or_can_be_slowed_down(
+    own: JsonObject, made: JsonObject
+) -> None:
+    assert demand_frequency(own, 1_000_000) == made
+    assert demand_frequency(own, None) == own
+
+
+def test_the_pod_of_a_guest_that_was_told_a_frequency_demands_it() -> None:
+    vmi, pod = a_guest("host-model")
+    vmi.spec.domain.features = Features(hyperv=Hyperv(reenlightenment=FeatureState()))
+    migration = a_migration()
+    assert "tsc" not in str(target_pod(vmi, migration, pod, CONFIG, {}).spec.affinity)
+    vmi.status.topology_hints = TopologyHints(tsc_frequency=1_000_000)
+    assert "999749" in str(target_pod(vmi, migration, pod, CONFIG, {}).spec.affinity)

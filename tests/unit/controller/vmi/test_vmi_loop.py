@@ -14,9 +14,10 @@ from kvedge.controller.vmi.vmi_steps import VmiSources
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.domain import Features, FeatureState, Hyperv
 from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.support.builders import CONFIG, a_pod, patched
+from kvedge.resources.types.vmi import TopologyHints, VirtualMachineInstance
+from tests.support.builders import CONFIG, a_pod, a_vmi, patched
 from tests.support.clocks import FakeClock
 from tests.support.migrating import a_migrating_vmi, a_target_pod
 from tests.unit.controller.migrations.small_server import Cache
@@ -35,7 +36,8 @@ class Seen:
         self.client.patch.side_effect = self.patch
         vmis, pods, claims = self.caches.values()
         sources: Any = (self.client, vmis, pods, claims, lambda: None, MagicMock(), MagicMock(), self.clock)
-        self.loop = VmiLoop(VmiSources(*sources, NodeState, Cache()), lambda: CONFIG)  # type: ignore[arg-type]
+        made = VmiSources(*sources, NodeState, Cache(), choose_tsc_frequency={"node-1": 2399998000}.get)  # type: ignore[arg-type]
+        self.loop = VmiLoop(made, lambda: CONFIG)
         # No worker: a test calls for each pass.
         monkeypatch.setattr(self.loop.loop, "start", lambda: None)
         self.loop.start()
@@ -112,3 +114,16 @@ def test_the_next_guest_of_a_name_inherits_no_end(monkeypatch):
     state = seen.passes().status.migration_state
     assert state is not None
     assert state.source_pod_gone_timestamp is None
+
+
+@pytest.mark.parametrize(("node", "counts"), [("node-1", True), ("node-1", False), ("node-2", True)])
+def test_a_guest_that_counts_on_its_nodes_counter_is_told_its_frequency(monkeypatch, node, counts):
+    vmi = a_vmi("Scheduling")
+    if counts:
+        vmi.spec.domain.features = Features(hyperv=Hyperv(reenlightenment=FeatureState()))
+    seen = Seen(vmi, monkeypatch)
+    seen.hear(copy.deepcopy(a_pod(vmi, "Running", node)))
+    made = seen.passes().status
+    assert made.phase == "Scheduled"
+    told = TopologyHints(tsc_frequency=2399998000) if counts and node == "node-1" else None
+    assert made.topology_hints == told

@@ -118,6 +118,13 @@ def test_a_guest_is_handed_over_with_the_number_of_its_vsock():
     assert encode(made)["status"]["VSOCKCID"] == 77
 
 
+def test_a_guest_that_counts_on_its_nodes_counter_is_handed_over_with_its_frequency():
+    vmi = a_vmi("Scheduling")
+    for told, written in ((2399998000, {"tscFrequency": 2399998000}), (None, None)):
+        view = VmiView(vmi, [a_pod(vmi, "Running", "node-7")], tsc_frequency=told)
+        assert encode(after(vmi, plan_vmi(view, CONFIG, NOW)))["status"].get("topologyHints") == written
+
+
 @pytest.mark.parametrize(("phase", "node"), [("Running", ""), ("Pending", "node-7")])
 def test_nothing_is_handed_over_before_the_pod_runs_on_a_node(phase, node):
     vmi = a_vmi("Scheduling")

@@ -17,8 +17,8 @@ from kvedge.resources.codec import encode
 from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.types.devices import Disk, DiskTarget
-from kvedge.resources.types.domain import AcpiTables, Cpu, CpuFeature, Features, FeatureState, Firmware
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.domain import AcpiTables, Cpu, CpuFeature, Features, FeatureState, Firmware, Hyperv
+from kvedge.resources.types.vmi import TopologyHints, VirtualMachineInstance
 from tests.support.builders import vmi_of, vmi_with
 from tests.support.values import replace
 
@@ -177,6 +177,25 @@ def test_a_guest_that_counts_on_its_nodes_clock_stays(policy: str, *, is_kept: b
     found.spec.domain.cpu = Cpu(features=[CpuFeature(name="invtsc", policy=policy), CpuFeature(name="aes")])
     for judge in (judge_migratable, judge_storage_migratable):
         assert judge(found, LauncherCan()).reason == ("NoTSCFrequencyNotLiveMigratable" if is_kept else "")
+    found.status.topology_hints = TopologyHints(tsc_frequency=2399998000)
+    assert judge_migratable(found, LauncherCan()).status == "True"
+
+
+@pytest.mark.parametrize("enabled", [None, True, False])
+def test_a_guest_that_hyperv_tells_of_its_counter_moves_once_it_was_told_a_frequency(*, enabled: bool | None) -> None:
+    found = vmi()
+    found.spec.domain.features = Features(hyperv=Hyperv(reenlightenment=FeatureState(enabled=enabled)))
+    judged = judge_migratable(found, LauncherCan())
+    if enabled is False:
+        assert judged.status == "True"
+        return
+    assert judged.reason == "NoTSCFrequencyNotLiveMigratable"
+    assert judged.message.startswith("HyperV Reenlightenment VMIs cannot migrate when TSC Frequency is not exposed")
+    assert judged.message.endswith(
+        "restart the VM where the node has the label cpu-timer.node.kubevirt.io/tsc-frequency"
+    )
+    found.status.topology_hints = TopologyHints(tsc_frequency=2399998000)
+    assert judge_migratable(found, LauncherCan()).status == "True"
 
 
 @pytest.mark.parametrize(("enabled", "is_kept"), [(None, True), (True, True), (False, False)])

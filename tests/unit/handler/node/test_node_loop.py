@@ -94,6 +94,7 @@ def test_an_operator_who_writes_a_nodes_cpus_and_machines_keeps_them() -> None:
 def test_the_node_says_what_guests_of_its_cpu_need_elsewhere_and_that_its_own_model_is_given_up() -> None:
     cluster = PlayedCluster(**{"cpu-model-migration.node.kubevirt.io/old": "true"})
     found = NodeCapabilities("EPYC", host_model_features=["vgif"], known_models=["EPYC", "Penryn"], cpu_vendor="AMD")
+    found = replace(found, tsc_frequency=2399998000)
     platform = MagicMock(capabilities=found, accelerator=Accelerator(emulation=True, detail="tcg"))
     client, events = cast(KubeClient, cluster), cast(EventRecorder, cluster)
     loop = NodeLoop(client, "edge-1", platform, str, str, FakeClock(), events, lambda: ())
@@ -104,6 +105,8 @@ def test_the_node_says_what_guests_of_its_cpu_need_elsewhere_and_that_its_own_mo
         "host-model-cpu.node.kubevirt.io/EPYC": "true",
         "host-model-required-features.node.kubevirt.io/vgif": "true",
         "cpu-vendor.node.kubevirt.io/AMD": "true",
+        "cpu-timer.node.kubevirt.io/tsc-frequency": "2399998000",
+        "cpu-timer.node.kubevirt.io/tsc-scalable": "false",
         SCHEDULABLE: "true",
     }
     assert cluster.patched == {**labels, "cpu-model-migration.node.kubevirt.io/old": None}

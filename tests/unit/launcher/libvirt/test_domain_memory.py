@@ -38,3 +38,17 @@ def test_vcpus_keep_the_order_in_which_they_were_plugged_in_where_they_are_as_ma
     for kept in (f"<domain>{more}</domain>", "<domain/>"):
         assert with_saved_vcpus(kept, f"<domain>{had}</domain>") == kept
     assert with_saved_vcpus(f"<domain>{own}</domain>", "<domain/>") == f"<domain>{own}</domain>"
+
+
+def test_the_frequency_is_the_one_that_the_guest_was_told_before() -> None:
+    from kvedge.launcher.libvirt.domain_memory import with_saved_counter
+
+    def document(*timers: str) -> str:
+        return f'<domain><clock offset="utc">{"".join(timers)}</clock><os /></domain>'
+
+    rtc, now, before = '<timer name="rtc" />', *(f'<timer name="tsc" frequency="{each}" />' for each in (7, 8))
+    assert with_saved_counter(document(rtc, now), document(before)) == document(rtc, before)
+    assert with_saved_counter(document(rtc), document(before)) == document(rtc, before)
+    assert with_saved_counter(document(rtc, now), document(rtc)) == document(rtc)
+    for kept in (document(rtc), "<domain/>"):
+        assert with_saved_counter(kept, "<domain/>") == kept

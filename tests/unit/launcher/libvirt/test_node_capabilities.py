@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvedge.launcher.libvirt.node_capabilities import HostDocuments, read_capabilities
+from tests.support.values import replace
 
 DOMAIN = """
 <domainCapabilities>
@@ -61,6 +62,25 @@ def test_a_host_without_a_model_has_none() -> None:
     found = read_capabilities(documents(bare, model=""))
     assert (found.host_cpu_model, found.cpu_features) == ("", ())
     assert (found.host_model_features, found.cpu_vendor) == ((), "")
+
+
+@pytest.mark.parametrize(
+    ("domain", "counter", "found"),
+    [
+        (DOMAIN, "<counter name='tsc' frequency='2399998000' scaling='yes'/>", (2399998000, True)),
+        (DOMAIN, "<counter name='tsc' frequency='2399998000' scaling='no'/>", (2399998000, False)),
+        (DOMAIN, "<counter name='other' frequency='1' scaling='yes'/>", (0, False)),
+        (DOMAIN, f"<counter name='tsc' frequency='{'9' * 40}' scaling='yes'/>", (0, False)),
+        (DOMAIN.replace(">kvm<", ">qemu<"), "<counter name='tsc' frequency='2' scaling='yes'/>", (0, False)),
+    ],
+    ids=["scalable", "not scalable", "none", "too much", "emulated"],
+)
+def test_the_counter_is_the_hosts_where_guests_have_it(domain: str, counter: str, found: tuple[int, bool]) -> None:
+    told = replace(
+        documents(domain), capabilities=HOST.replace("<guest>", f"<host><cpu>{counter}</cpu></host><guest>", 1)
+    )
+    made = read_capabilities(told)
+    assert (made.tsc_frequency, made.tsc_scalable) == found
 
 
 SEV = "<sev supported='yes'><cbitpos>51</cbitpos><maxGuests>400</maxGuests>{}</sev>"

@@ -8,7 +8,13 @@ import pytest
 
 from kvedge.resources.codec import decode
 from kvedge.resources.disks.memory_saves import find_memory_fault
-from kvedge.resources.types.vmi import HotplugVolumeStatus, MemoryStatus, VirtualMachineInstance, VolumeStatus
+from kvedge.resources.types.vmi import (
+    HotplugVolumeStatus,
+    MemoryStatus,
+    TopologyHints,
+    VirtualMachineInstance,
+    VolumeStatus,
+)
 from tests.support.builders import small_vmi
 
 CLAIM = {"name": "root", "persistentVolumeClaim": {"claimName": "web"}}
@@ -91,3 +97,20 @@ def test_what_was_changed_while_it_runs_is_refused() -> None:
     vmi = a_run()
     vmi.status.volume_status = [VolumeStatus(name="root", target="sda", hotplug_volume=HotplugVolumeStatus())]
     assert fault(vmi).startswith("volume root: it was plugged into the running guest")
+
+
+def test_a_guest_that_was_told_no_frequency_is_refused_by_the_field_that_counts_on_it() -> None:
+    hyperv = a_run(features={"hyperv": {"reenlightenment": {}}})
+    invtsc = a_run(cpu={"features": [{"name": "invtsc", "policy": "require"}]})
+    for vmi, field in (
+        (hyperv, "spec.domain.features.hyperv.reenlightenment"),
+        (invtsc, "spec.domain.cpu.features[invtsc]"),
+    ):
+        said = fault(vmi)
+        assert said.startswith(f"{field}: the guest was not told its counter's frequency")
+        assert "tsc-frequency: take the snapshot without memory" in said
+        vmi.status.topology_hints = TopologyHints(tsc_frequency=2399998000)
+        assert fault(vmi) == ""
+    passed = fault(a_run(features={"hypervPassthrough": {}}))
+    assert passed.startswith("spec.domain.features.hypervPassthrough: ")
+    assert fault(a_run(features={"hypervPassthrough": {"enabled": False}})) == ""

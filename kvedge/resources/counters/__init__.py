@@ -1,0 +1,1 @@
+"""By which counters guests tell time."""
