@@ -75,11 +75,25 @@ CANNOT_APPLY: Final = (
         "needs KubeVirt's image of a webhook that changes Pods",
     ),
     KnownSpecs(
-        r"test_id:(6547|10811|10822|10823)\]|should successfully hotplug memory",
+        r"test_id:(6547|10811|10822|10823)\]|should successfully hotplug memory"
+        r"|should plug extra resources from new instance type",
         "waits for the migration that brings CPUs and memory in KubeVirt; here they come in place, within moments",
     ),
+    KnownSpecs(
+        r"cancel the migration by the reverting to the source volume|when the destination image is smaller"
+        r"|set the ManualRecoveryRequired at VM shutdown|cancel the migration and clear the volume migration state",
+        "wants migrations to claims that are too small or cannot be bound; here the VMI says so, and none is made",
+    ),
+    KnownSpecs(r"continously report storage migration metrics", "asks Pods of virt-handler for figures"),
+    KnownSpecs(r"Volumes update with migration", "needs a second node: volumes move in place", _BOX),
+    KnownSpecs(r"destination PVC expansion", "the nodes' class of storage expands no volumes", _CLUSTER),
+    KnownSpecs(
+        r"block RWX DVs|from a block source and filesystem|from filesystem to block|from block to (filesystem|block)",
+        "needs block volumes, which the nodes do not have",
+        _CLUSTER,
+    ),
     KnownSpecs(r"test_id:1616\]", "gives a guest data that Ignition would not read, which is refused here"),
-    KnownSpecs(r"TSC frequency is not exposed|when TSC frequency is exposed", "needs a CPU with an invariant counter"),
+    KnownSpecs(r"when TSC frequency is exposed", "needs a CPU with an invariant counter"),
     KnownSpecs(r"should allocate the appropriate number of free ports", "counts the ports of KubeVirt's own devices"),
     KnownSpecs(r"VSOCK", "needs the kernel's vhost_vsock, which the run's machine does not have"),
     KnownSpecs(r"host USB Passthrough", "needs USB devices of the node, which the run's machine has not got"),
