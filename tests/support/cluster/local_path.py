@@ -21,6 +21,8 @@ CLASS = "local-path"
 SHARED_CLASS = "shared-path"
 # On a node: below what it keeps over a restart.
 DIRECTORY = "/var/lib/kubelet/local-path"
+_PROVISIONER = "rancher.io/local-path"
+_OF_SHARED = "kvedge.test/shared-path"
 _NAMESPACE = "local-path-storage"
 _SETUP = '#!/bin/sh\nset -eu\n/bin/busybox mkdir -m 0777 -p "$VOL_DIR"\n'
 _TEARDOWN = '#!/bin/sh\nset -eu\n/bin/busybox rm -rf "$VOL_DIR"\n'
@@ -39,25 +41,29 @@ class LocalPathProvisioner:
         """Make its class, its settings and its rights; `start` follows.
 
         With `shared` there is a second class, whose volumes are of a directory of this machine, which all nodes have.
+        It has a provisioner of its own: one that is told of classes by name refuses those that a test makes.
         """
         self._cluster = cluster
         self._directory = cluster.directory / "local-path"
         self._directory.mkdir(exist_ok=True)
-        self._process: subprocess.Popen[bytes] | None = None
-        settings: JsonObject = {"nodePathMap": [{"node": "DEFAULT_PATH_FOR_NON_LISTED_NODES", "paths": [DIRECTORY]}]}
+        self._processes: list[subprocess.Popen[bytes]] = []
+        of_node = {"nodePathMap": [{"node": "DEFAULT_PATH_FOR_NON_LISTED_NODES", "paths": [DIRECTORY]}]}
+        self._settings: dict[str, JsonObject] = {_PROVISIONER: of_node}
         if shared:
             place = self._directory / "shared"
             place.mkdir(exist_ok=True)
-            own, of_all = settings, {"sharedFileSystemPath": str(place)}
-            settings = {"nodePathMap": [], "storageClassConfigs": {CLASS: own, SHARED_CLASS: of_all}}
+            self._settings[_OF_SHARED] = {"nodePathMap": [], "sharedFileSystemPath": str(place)}
         helper = json.dumps(_helper_pod())
-        data = {"config.json": json.dumps(settings), "setup": _SETUP, "teardown": _TEARDOWN, "helperPod.yaml": helper}
-        for name, text in data.items():
-            (self._directory / name).write_text(text)
+        data = {"setup": _SETUP, "teardown": _TEARDOWN, "helperPod.yaml": helper}
+        for provisioner, settings in self._settings.items():
+            place = self._place_of(provisioner)
+            place.mkdir(exist_ok=True)
+            for name, text in {**data, "config.json": json.dumps(settings)}.items():
+                (place / name).write_text(text)
         for document in (
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}},
             _in_namespace("ServiceAccount", "local-path-provisioner-service-account"),
-            {**_in_namespace("ConfigMap", "local-path-config"), "data": data},
+            {**_in_namespace("ConfigMap", "local-path-config"), "data": {**data, "config.json": json.dumps(of_node)}},
             _storage_class(),
             *([_shared_class()] if shared else []),
         ):
@@ -65,15 +71,22 @@ class LocalPathProvisioner:
 
     def start(self) -> None:
         """Let it provide volumes."""
+        self._processes = [self._run(provisioner) for provisioner in self._settings]
+
+    def _place_of(self, provisioner: str) -> Path:
+        return self._directory / provisioner.partition("/")[2]
+
+    def _run(self, provisioner: str) -> subprocess.Popen[bytes]:
+        place = self._place_of(provisioner)
         command = [
             *(str(_program()), "--debug", "start", "--namespace", _NAMESPACE, "--helper-image", PAUSE),
-            *("--kubeconfig", str(self._cluster.kubeconfig), "--config", str(self._directory / "config.json")),
+            *("--kubeconfig", str(self._cluster.kubeconfig), "--config", str(place / "config.json")),
             *("--service-account-name", "local-path-provisioner-service-account"),
-            *("--health-port", str(free_port())),
+            *("--provisioner-name", provisioner, "--health-port", str(free_port())),
         ]
-        environment = {**os.environ, "POD_NAMESPACE": _NAMESPACE, "CONFIG_MOUNT_PATH": f"{self._directory}/"}
+        environment = {**os.environ, "POD_NAMESPACE": _NAMESPACE, "CONFIG_MOUNT_PATH": f"{place}/"}
         with (self._directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 command, stdout=log, stderr=log, env=environment, start_new_session=True, stdin=subprocess.DEVNULL
             )
 
@@ -83,9 +96,10 @@ class LocalPathProvisioner:
 
     def stop(self) -> None:
         """End it; volumes stay."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(20)
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.wait(20)
 
 
 def _program() -> Path:
@@ -105,7 +119,7 @@ def _storage_class() -> JsonObject:
             "name": CLASS,
             "annotations": {"storageclass.kubernetes.io/is-default-class": "true", "defaultVolumeType": "local"},
         },
-        "provisioner": "rancher.io/local-path",
+        "provisioner": _PROVISIONER,
         "volumeBindingMode": "WaitForFirstConsumer",
         "reclaimPolicy": "Delete",
     }
@@ -117,7 +131,7 @@ def _shared_class() -> JsonObject:
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
         "metadata": {"name": SHARED_CLASS},
-        "provisioner": "rancher.io/local-path",
+        "provisioner": _OF_SHARED,
         "volumeBindingMode": "Immediate",
         "reclaimPolicy": "Delete",
     }
