@@ -92,6 +92,7 @@ CANNOT_APPLY: Final = (
         "needs block volumes, which the nodes do not have",
         _CLUSTER,
     ),
+    KnownSpecs(r"Node-labeller", "needs nodes with KVM"),
     KnownSpecs(r"test_id:1616\]", "gives a guest data that Ignition would not read, which is refused here"),
     KnownSpecs(r"when TSC frequency is exposed", "needs a CPU with an invariant counter"),
     KnownSpecs(r"should allocate the appropriate number of free ports", "counts the ports of KubeVirt's own devices"),
