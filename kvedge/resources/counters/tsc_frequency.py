@@ -21,6 +21,8 @@ REENLIGHTENMENT: Final = "spec.domain.features.hyperv.reenlightenment"
 _HAVING: Final = frozenset({"", "require", "force"})
 # In how many parts one is an unscalable counter fast enough, or slow enough: 250 in a million.
 _TOLERANCE: Final = 4000
+# In Hz. No CPU counts slower: a label that says so tells nothing, and least of all what the guests of all nodes get.
+_SLOWEST: Final = 100_000_000
 
 
 def find_clock_field(domain: DomainSpec) -> str:
@@ -57,4 +59,4 @@ def find_range(hertz: int) -> tuple[int, int]:
 
 
 def _read(labels: Mapping[str, str]) -> int | None:
-    return whole_number(labels.get(TSC_FREQUENCY, ""), (1, INT64[1]))
+    return whole_number(labels.get(TSC_FREQUENCY, ""), (_SLOWEST, INT64[1]))

@@ -54,21 +54,24 @@ def labels(hertz: str, scalable: str = "true") -> dict[str, str]:
 @pytest.mark.parametrize(
     ("node", "chosen"),
     [
-        (labels("3000"), 2000),
-        (labels("3000", "false"), 3000),
+        (labels("3000000000"), 2_000_000_000),
+        (labels("3000000000", "false"), 3_000_000_000),
         (labels("fast"), None),
         (labels("-1"), None),
+        (labels("99999999"), None),
         (labels("9" * 40), None),
         ({}, None),
     ],
-    ids=["can have less", "cannot", "no number", "below nothing", "too much", "not told"],
+    ids=["can have less", "cannot", "no number", "below nothing", "too slow for any", "too much", "not told"],
 )
 def test_a_guest_is_told_the_lowest_frequency_that_its_node_can_have(node: dict[str, str], chosen: int | None) -> None:
-    assert choose_frequency(node, [node, labels("2000", "false"), labels("slow"), {}]) == chosen
+    assert (
+        choose_frequency(node, [node, labels("2000000000", "false"), labels("99999999"), labels("slow"), {}]) == chosen
+    )
 
 
 def test_a_node_that_is_alone_is_the_measure() -> None:
-    assert choose_frequency(labels("3000"), []) == 3000
+    assert choose_frequency(labels("3000000000"), []) == 3_000_000_000
 
 
 def test_counters_within_250_parts_in_a_million_pass_for_the_same() -> None:
