@@ -19,14 +19,13 @@ from kvedge.client.usage.guest_usage import look
 from kvedge.kube.errors import Forbidden
 from kvedge.resources.kinds import Kind
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.runtime.serving.connection_bounds import KNOWS, ConnectionBounds
 from kvedge.web.console_app import ConsoleApp
 from kvedge.web.live_rows import LiveRows
 from kvedge.web.usage_looks import UsageLooks
 from kvedge.web.web_user import WebUser
 
 ADDRESS: Final = "127.0.0.1"
-# A browser opens six and its websockets; more come from nobody who means it.
-_CONNECTIONS: Final = 128
 _KEEP_SECONDS: Final = 30.0
 _END_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 20.0
@@ -59,7 +58,7 @@ async def serve(
     loop = asyncio.get_running_loop()
     door = _Door()
     try:
-        listening = await loop.create_server(door.let_in, ADDRESS, port)
+        listening = await loop.create_server(door.make_entrance, ADDRESS, port)
     except OSError as error:
         raise HostError(
             f"cannot listen on {ADDRESS}:{port}: {error.strerror or error}; name another --port, such as 0"
@@ -71,13 +70,16 @@ async def serve(
     rows = LiveRows(session, namespace)
     hurried = replace(session, client=session.client.hurry(_LOOK_SECONDS))
     looks = UsageLooks(lambda: look(hurried), time.monotonic)
+    application = console.application()
+    bounds = ConnectionBounds(application.get(KNOWS))
+    application.middlewares.insert(0, bounds.watch)
     runner = web.AppRunner(
-        console.application(), access_log=None, handle_signals=False, keepalive_timeout=_KEEP_SECONDS,
+        application, access_log=None, handle_signals=False, keepalive_timeout=_KEEP_SECONDS,
         shutdown_timeout=_END_SECONDS,
     )  # fmt: skip
     await runner.setup()
     rows.start()
-    door.server = runner.server
+    door.open(bounds, runner.server)
     try:
         secret = console.desk.make_link_secret(WebUser(session, namespace, rows, looks))
         # What follows # is never sent to a server, and so is in no log.
@@ -85,23 +87,41 @@ async def serve(
         await stopped.wait()
     finally:
         listening.close()
+        bounds.close()
         await runner.cleanup()
         await asyncio.to_thread(rows.stop)
 
 
 class _Door:
-    """Lets so many connections in, and hangs up on the others."""
+    """Lets connections in within `ConnectionBounds`: strangers on this machine cost the user none."""
 
     def __init__(self) -> None:
-        self.server: web.Server | None = None
+        self._server: web.Server | None = None
+        self._bounds: ConnectionBounds | None = None
 
-    def let_in(self) -> asyncio.BaseProtocol:
+    def open(self, bounds: ConnectionBounds, server: web.Server | None) -> None:
+        """From now on."""
+        self._bounds, self._server = bounds, server
+
+    def make_entrance(self) -> asyncio.BaseProtocol:
         """The protocol of a new connection."""
-        if self.server is None or len(self.server.connections) >= _CONNECTIONS:
-            return _HangUp()
-        return self.server()
+        return _Entrance(self)
+
+    def let_in(self, transport: asyncio.Transport) -> None:
+        """Hand a connection to the server; before there is one it is hung up on."""
+        if self._server is None or self._bounds is None:
+            transport.close()
+            return
+        protocol = self._server()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        self._bounds.take_in(transport, protocol)
 
 
-class _HangUp(asyncio.Protocol):
+class _Entrance(asyncio.Protocol):
+    def __init__(self, door: _Door) -> None:
+        self._door = door
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
+        assert isinstance(transport, asyncio.Transport)
+        self._door.let_in(transport)

@@ -11,11 +11,13 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from kvedge.client.kubeconfigs import kubeconfig_paths, load_kubeconfigs
 from kvedge.client.session import Session, connect
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
+from kvedge.runtime.serving.connection_bounds import MOST_UNKNOWN
 from kvedge.web.console_server import choose_namespace, serve
 from kvedge.web.page_calls import READS, WRITES
 from tests.contract.api.conftest import remove
@@ -269,3 +271,19 @@ def test_a_user_without_the_right_to_list_all_sees_the_own_namespace(
     assert choose_namespace(stranger, None) == stranger.namespace
     assert choose_namespace(session, None) is None
     assert choose_namespace(session, "shop") == session.namespace
+
+
+def test_others_on_this_machine_who_hold_connections_keep_the_user_out_of_nothing(session: Session) -> None:
+    async def test(browser: Browser) -> None:
+        await browser.sign_in()
+        address = URL(browser.origin)
+        held = [await asyncio.open_connection(address.host, address.port) for _ in range(MOST_UNKNOWN + 50)]
+        try:
+            assert (await browser.get("/who"))[0] == 200
+            # The first of them have given way.
+            assert await asyncio.wait_for(held[0][0].read(), 20) == b""
+        finally:
+            for _, writer in held:
+                writer.transport.abort()
+
+    run(session, test)
