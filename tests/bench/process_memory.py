@@ -7,7 +7,7 @@ these processes hold, whatever else runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import psutil
@@ -72,9 +72,26 @@ def _is_holder(process: psutil.Process) -> bool:
 
 
 def _pod(holder: psutil.Process) -> PodProcesses:
-    processes = [holder, *holder.children(recursive=True)]
-    qemu = tuple(process for process in processes if process.name().startswith("qemu-system"))
-    return PodProcesses(tuple(process for process in processes if process not in qemu), qemu)
+    own, qemu = [], []
+    for process, name in _names([holder, *_children(holder)]):
+        (qemu if name.startswith("qemu-system") else own).append(process)
+    return PodProcesses(tuple(own), tuple(qemu))
+
+
+def _children(holder: psutil.Process) -> list[psutil.Process]:
+    try:
+        return holder.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _names(processes: Iterable[psutil.Process]) -> Iterator[tuple[psutil.Process, str]]:
+    """Those that have just ended are left out."""
+    for process in processes:
+        try:
+            yield process, process.name()
+        except psutil.NoSuchProcess:
+            continue
 
 
 def _memory(pid: int) -> Memory:
