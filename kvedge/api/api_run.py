@@ -21,7 +21,7 @@ from kvedge.api.admission.presets.preset_follower import PresetFollower
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.admission.vm_admission import VmAdmission
 from kvedge.api.exports.export_proxy import ExportProxy, ExportReader
-from kvedge.api.metrics.followed_objects import FollowedObjects
+from kvedge.api.metrics.followed_objects import FollowedObjects, GuestHomes
 from kvedge.api.metrics.metrics_server import MetricsServer
 from kvedge.api.metrics.role_collector import RoleCollector
 from kvedge.api.registration.registration_loop import Registration
@@ -88,6 +88,7 @@ class ApiRun:
         self.configuration = ConfigurationFollower(client, "api")
         self.presets = PresetFollower(client)
         self.metrics_objects = FollowedObjects(client)
+        self.guest_homes = GuestHomes(client)
         self.tls = RotatingTls(certificate.material, self._proxy.ca)
 
     @property
@@ -131,6 +132,7 @@ class ApiRun:
             FrontProxyError: when the API server does not say who its front proxy is.
         """
         self.metrics_objects.rest()
+        self.guest_homes.rest()
         self.certificate.renew()
         self.uploads.refresh()
         self._proxy = self.registration.front_proxy()
@@ -169,6 +171,7 @@ class ApiRun:
         metrics = MetricsServer(
             reader,
             self.metrics_objects.read,
+            self.guest_homes.read,
             relay.node_stats,
             RoleCollector(reader.relays, relay.role_stats, self.endpoint.instance, self.metrics_objects.read),
             lambda: self._proxy,

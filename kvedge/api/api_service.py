@@ -187,6 +187,7 @@ class ApiRole:
             Part("configuration", run.learn_configuration, configuration.stop, configuration.failure, ("kinds",)),
             Part("presets", run.learn_presets, run.presets.stop, run.presets.failure, ("kinds",)),
             part("metrics objects", run.metrics_objects, "kinds"),
+            part("guest homes", run.guest_homes, "kinds"),
             # From here on calls may come, and go elsewhere before the server ends.
             Part(
                 "webhooks",

@@ -49,6 +49,21 @@ class ObjectMeta(KubeStruct, kw_only=True):
         return self.deletion_timestamp is None or bool(self.finalizers)
 
 
+class BriefMeta(KubeStruct, kw_only=True):
+    """Of an ObjectMeta what an informer reads: no annotations and labels, which may be 250 KB of each object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    owner_references: list[OwnerReference] = []
+
+    def controller_reference(self) -> OwnerReference | None:
+        """The one owner that controls this object, or None."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
 class _Owner(Protocol):
     KIND: ClassVar[Kind]
     metadata: ObjectMeta

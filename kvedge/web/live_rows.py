@@ -17,7 +17,7 @@ from kvedge.client.vm_rows import is_trouble
 from kvedge.kube.informer import Informer
 from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.kinds import Kind
-from kvedge.resources.meta import OwnerReference
+from kvedge.resources.meta import BriefMeta
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.web.texts.shown_text import showable
@@ -32,26 +32,11 @@ class _VmStatus(KubeStruct, kw_only=True):
     printable_status: str = ""
 
 
-class _SeenMeta(KubeStruct, kw_only=True):
-    """No annotations and labels, which may be 250 KB of each object."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    creation_timestamp: str | None = None
-    owner_references: list[OwnerReference] = field(default_factory=list)
-
-    def controller_reference(self) -> OwnerReference | None:
-        """The one owner that controls this object, or None."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
-
-
 class _SeenVm(KubeStruct, kw_only=True):
     """Of a VM what a row tells: a thousand of them are kept for each user."""
 
     KIND: ClassVar[Kind] = VirtualMachine.KIND
-    metadata: _SeenMeta = field(default_factory=_SeenMeta)
+    metadata: BriefMeta = field(default_factory=BriefMeta)
     status: _VmStatus = field(default_factory=_VmStatus)
 
 
@@ -69,7 +54,7 @@ class _SeenVmi(KubeStruct, kw_only=True):
     """Of a VMI what a row tells."""
 
     KIND: ClassVar[Kind] = VirtualMachineInstance.KIND
-    metadata: _SeenMeta = field(default_factory=_SeenMeta)
+    metadata: BriefMeta = field(default_factory=BriefMeta)
     status: _VmiStatus = field(default_factory=_VmiStatus)
 
 
@@ -158,7 +143,7 @@ class LiveRows:
 
 
 def _add_row(
-    rows: dict[RowKey, JsonObject], kind: str, meta: _SeenMeta, status: str, vm: _SeenVm | None, vmi: _SeenVmi | None
+    rows: dict[RowKey, JsonObject], kind: str, meta: BriefMeta, status: str, vm: _SeenVm | None, vmi: _SeenVmi | None
 ) -> None:
     """Nothing that changes by itself, such as an age: all rows would be new at each look."""
     nics = vmi.status.interfaces if vmi else []

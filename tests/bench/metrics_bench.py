@@ -59,6 +59,9 @@ class PlayedNode:
     async def read_objects(self) -> SeenObjects:
         return self._seen
 
+    async def read_homes(self) -> dict[tuple[str, str], str]:
+        return {(vmi.metadata.namespace, vmi.metadata.name): vmi.status.node_name for vmi in self._seen.vmis}
+
     async def relays(self) -> dict[str, str]:
         return {_NODE: "played"}
 
@@ -71,7 +74,9 @@ class PlayedNode:
     def server(self) -> MetricsServer:
         """An api role that collects at each scrape."""
         roles = RoleCollector(self.relays, self.ask_node, "", self.read_objects)
-        return MetricsServer(self, self.read_objects, self.ask_node, roles, lambda: None, Configuration, _never_fresh)
+        return MetricsServer(
+            self, self.read_objects, self.read_homes, self.ask_node, roles, lambda: None, Configuration, _never_fresh
+        )
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""The objects that series are made of, followed while somebody scrapes.
+"""The objects that series are made of, followed while somebody scrapes; and where guests run, for who asks that alone.
 
 Made by api_run.py. The first scrape begins to follow them: a role that nobody scrapes pays nothing. When nobody has
 scraped for a while, the role's next round ends it. Asks one API server.
@@ -11,15 +11,21 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar, cast
+
+from msgspec import field
 
 from kvedge.api.metrics.label_choice import CONFIG_MAP, NOTHING, LabelChoice, read_choice
 from kvedge.api.metrics.seen_objects import SeenObjects
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.codec import KubeStruct
+from kvedge.resources.kinds import Kind
+from kvedge.resources.meta import BriefMeta
 from kvedge.resources.names import SYSTEM_NAMESPACE
+from kvedge.resources.phases import FINAL_PHASES
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -36,6 +42,8 @@ _STALE_SECONDS: Final = 180.0
 IDLE_SECONDS: Final = 600.0
 # A site chooses labels once.
 _CHOICE_SECONDS: Final = 15.0
+# The node of each guest that runs, by namespace and name.
+Homes: TypeAlias = Mapping[tuple[str, str], str]
 _CHOICE_PATH: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps/{CONFIG_MAP}"
 
 
@@ -84,24 +92,66 @@ class _Following:
         return next((text for informer in self._by_kind.values() if (text := informer.failure()) is not None), None)
 
 
-class FollowedObjects:
+class _PlacedStatus(KubeStruct, kw_only=True):
+    phase: str = ""
+    node_name: str = ""
+
+
+class _PlacedVmi(KubeStruct, kw_only=True):
+    """Of a VMI where it runs: of a thousand of them a tenth is kept of what they are."""
+
+    KIND: ClassVar[Kind] = VirtualMachineInstance.KIND
+    metadata: BriefMeta = field(default_factory=BriefMeta)
+    status: _PlacedStatus = field(default_factory=_PlacedStatus)
+
+
+class _FollowingHomes:
+    """One informer."""
+
+    def __init__(self, client: KubeClient) -> None:
+        # Any: their metadata has what an informer reads, and is no whole ObjectMeta.
+        self._vmis: Informer[Any] = Informer(client, cast(Any, _PlacedVmi))
+        self._deadline = time.monotonic() + _FIRST_SECONDS
+        self._vmis.start()
+
+    def wait(self) -> None:
+        self._vmis.wait_synced(max(0.0, self._deadline - time.monotonic()))
+
+    def see(self) -> Homes:
+        return {
+            (vmi.metadata.namespace, vmi.metadata.name): vmi.status.node_name
+            for vmi in self._vmis.list()
+            if vmi.status.node_name and vmi.status.phase not in FINAL_PHASES
+        }
+
+    def stop(self) -> None:
+        self._vmis.stop()
+
+    def failure(self) -> str | None:
+        return self._vmis.failure()
+
+
+class _Follows(Protocol):
+    def wait(self) -> None: ...
+    def stop(self) -> None: ...
+    def failure(self) -> str | None: ...
+
+
+F = TypeVar("F", bound=_Follows)
+
+
+class _FollowedWhileAsked(Generic[F]):
     """What is followed now; from any thread."""
 
-    name = "metrics-objects"
+    name = ""
 
-    def __init__(self, client: KubeClient, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._client = client
+    def __init__(self, follow: Callable[[], F], monotonic: Callable[[], float]) -> None:
+        self._follow = follow
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._following: _Following | None = None
+        self._following: F | None = None
         self._asked = 0.0
-        self._choice = NOTHING
-        self._choice_read = -math.inf
         self._stopped = False
-
-    async def read(self) -> SeenObjects:
-        """All objects; a kind that the server has not listed within seconds is empty, and not known."""
-        return await asyncio.to_thread(self._read)
 
     def rest(self) -> None:
         """End following when nobody has asked for a while."""
@@ -128,16 +178,54 @@ class FollowedObjects:
         with self._lock:
             return self._following.failure() if self._following is not None else None
 
-    def _read(self) -> SeenObjects:
+    def _find(self) -> F | None:
+        """What follows them, once it has them; None after the end."""
         with self._lock:
             self._asked = self._monotonic()
             if self._stopped:
-                return SeenObjects()
+                return None
             if self._following is None:
-                self._following = _Following(self._client)
+                self._following = self._follow()
             following = self._following
         following.wait()
-        return following.see(self._read_choice())
+        return following
+
+
+class GuestHomes(_FollowedWhileAsked[_FollowingHomes]):
+    """On which nodes guests run."""
+
+    name = "metrics-homes"
+
+    def __init__(self, client: KubeClient, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(lambda: _FollowingHomes(client), monotonic)
+
+    async def read(self) -> Homes:
+        """Of all guests, by namespace and name; none where the server has not listed them within seconds."""
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> Homes:
+        following = self._find()
+        return {} if following is None else following.see()
+
+
+class FollowedObjects(_FollowedWhileAsked[_Following]):
+    """All objects of the kinds that have series."""
+
+    name = "metrics-objects"
+
+    def __init__(self, client: KubeClient, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(lambda: _Following(client), monotonic)
+        self._client = client
+        self._choice = NOTHING
+        self._choice_read = -math.inf
+
+    async def read(self) -> SeenObjects:
+        """All objects; a kind that the server has not listed within seconds is empty, and not known."""
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> SeenObjects:
+        following = self._find()
+        return SeenObjects() if following is None else following.see(self._read_choice())
 
     def _read_choice(self) -> LabelChoice:
         """Which labels the site wants, read now and then; after an error as it was."""

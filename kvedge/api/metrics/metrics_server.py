@@ -2,7 +2,8 @@
 
 Mounted by api_run.py on the role's server. Only what the front proxy hands on is believed, and only users with the
 right to list `metrics.subresources.kubevirt.io` are served. All who scrape share one collection. `?roles=true` has the
-series of kvedge's own processes instead.
+series of kvedge's own processes instead, and `?guests=true` what guests use alone: for graphs, which then have no
+object followed but the places of guests.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain
 from typing import Final, Protocol
 
 from aiohttp import web
 
 from kvedge.api.metrics.exposition import CONTENT_TYPE, Metric, render
+from kvedge.api.metrics.followed_objects import Homes
 from kvedge.api.metrics.guest_series import build_guest_metrics
 from kvedge.api.metrics.object_series import build_object_metrics
 from kvedge.api.metrics.role_collector import RoleCollector
@@ -51,6 +53,7 @@ class MetricsReader(Protocol):
 
 AskNode = Callable[[str, str], Awaitable[bytes]]
 ReadObjects = Callable[[], Awaitable[SeenObjects]]
+ReadHomes = Callable[[], Awaitable[Homes]]
 
 
 class MetricsServer:
@@ -60,6 +63,7 @@ class MetricsServer:
         self,
         cluster: MetricsReader,
         read_objects: ReadObjects,
+        read_homes: ReadHomes,
         ask_node: AskNode,
         roles: RoleCollector,
         proxy: Callable[[], FrontProxy | None],
@@ -69,10 +73,12 @@ class MetricsServer:
         """`ask_node` asks a node's relay, by node and address, for its `NodeStats`; it raises Refusal."""
         self._cluster = cluster
         self._read_objects = read_objects
+        self._read_homes = read_homes
         self._ask_node = ask_node
         self._proxy = proxy
         self._configuration = configuration
-        self._guests = SharedAnswer(self._collect, monotonic)
+        self._all = SharedAnswer(self._collect, monotonic)
+        self._guests = SharedAnswer(self._collect_guests, monotonic)
         self._roles = SharedAnswer(roles.collect, monotonic)
 
     def routes(self) -> list[web.RouteDef]:
@@ -84,7 +90,10 @@ class MetricsServer:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         try:
             await self._check_caller(request)
-            text = await self.collect(roles=request.query.get("roles") == "true")
+            what = [each for each in ("roles", "guests") if request.query.get(each) == "true"]
+            if len(what) > 1:
+                raise Refusal(400, "roles and guests: ask for one of them")
+            text = await self.collect(*what)
         except Refusal as error:
             return web.json_response(error.document(), status=error.code)
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
@@ -99,17 +108,28 @@ class MetricsServer:
             subject = f'{METRICS}.{SUBRESOURCE_GROUP} is forbidden: User "{user.username}"'
             raise Refusal(403, f'{subject} cannot list resource "{METRICS}" in API group "{SUBRESOURCE_GROUP}"')
 
-    async def collect(self, *, roles: bool = False) -> bytes:
-        """All metrics of guests and objects, or those of roles, at most a second old. Raises Refusal."""
-        return await (self._roles if roles else self._guests).get()
+    async def collect(self, what: str = "") -> bytes:
+        """All metrics of guests and objects, those of `guests` or of `roles`; at most a second old. Raises Refusal."""
+        return await {"": self._all, "guests": self._guests, "roles": self._roles}[what].get()
 
     async def _collect(self) -> bytes:
         seen, relays = await asyncio.gather(self._read_objects(), self._cluster.relays())
-        busy = {vmi.status.node_name for vmi in seen.vmis if vmi.status.node_name and not vmi.is_final}
+        homes = {
+            (vmi.metadata.namespace, vmi.metadata.name): vmi.status.node_name
+            for vmi in seen.vmis
+            if vmi.status.node_name and not vmi.is_final
+        }
+        found = await self._ask_nodes(homes, relays)
+        return await asyncio.to_thread(_render, homes, found, seen, self._configuration())
+
+    async def _collect_guests(self) -> bytes:
+        homes, relays = await asyncio.gather(self._read_homes(), self._cluster.relays())
+        return await asyncio.to_thread(_render, homes, await self._ask_nodes(homes, relays))
+
+    async def _ask_nodes(self, homes: Homes, relays: Mapping[str, str]) -> list[_Found]:
         # Only nodes that have guests are asked. A node without a relay is one that does not answer.
-        asked = [self._find_node(node, relays.get(node, "")) for node in sorted(busy)]
-        found = await asyncio.gather(*asked)
-        return await asyncio.to_thread(_render, seen, found, self._configuration())
+        asked = [self._find_node(node, relays.get(node, "")) for node in sorted(set(homes.values()))]
+        return await asyncio.gather(*asked)
 
     async def _find_node(self, node: str, address: str) -> _Found:
         if not address:
@@ -123,14 +143,19 @@ class MetricsServer:
             return node, None
 
 
-def _render(seen: SeenObjects, found: Sequence[_Found], configuration: Configuration) -> bytes:
+def _render(
+    homes: Homes,
+    found: Sequence[_Found],
+    seen: SeenObjects | None = None,
+    configuration: Configuration | None = None,
+) -> bytes:
     up = Metric("kvedge_node_stats_up", "gauge", "Whether the handler of a node with guests told of them.")
     guests: list[tuple[str, GuestStats]] = []
-    homes = {(vmi.metadata.namespace, vmi.metadata.name): vmi.status.node_name for vmi in seen.vmis}
     for node, stats in found:
         up.add({"node": node}, int(stats is not None))
         # A node may tell of its own guests alone.
         told = stats.guests if stats is not None else []
         guests += [(node, guest) for guest in told if homes.get((guest.namespace, guest.name)) == node]
+    objects = () if seen is None or configuration is None else build_object_metrics(seen, configuration)
     # One after the other, as each has many samples.
-    return render(chain(build_object_metrics(seen, configuration), build_guest_metrics(guests), [up])).encode()
+    return render(chain(objects, build_guest_metrics(guests), [up])).encode()

@@ -76,8 +76,8 @@ def running(controller: KubeClient) -> Iterator[None]:
     remove(controller, f"{VMIS}/small")
 
 
-def scrape(kubectl: Kubectl) -> tuple[int, str]:
-    done = kubectl.try_run("get", "--raw", METRICS)
+def scrape(kubectl: Kubectl, query: str = "") -> tuple[int, str]:
+    done = kubectl.try_run("get", "--raw", METRICS + query)
     return done.returncode, done.stdout or done.stderr
 
 
@@ -111,6 +111,8 @@ def test_a_user_with_the_right_reads_what_guests_use(
     assert [sample.labels["phase"] for sample in families["kubevirt_vmi_info"].samples] == ["running"]
     # A node tells of no guest that is not on it.
     assert [sample.labels["name"] for sample in families["kvedge_vmi_stats_up"].samples] == ["small"]
+    used = scrape(prometheus, "?guests=true")[1]
+    assert (_names(used, "kvedge_vmi_stats_up"), _names(used, "kubevirt_vmi_info")) == (["small"], [])
 
 
 def test_vms_are_told_of_until_they_are_gone(relay: EchoDoor, admin: KubeClient, kubectl: Kubectl) -> None:

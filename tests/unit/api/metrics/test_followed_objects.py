@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.api.metrics import followed_objects
-from kvedge.api.metrics.followed_objects import IDLE_SECONDS, FollowedObjects
+from kvedge.api.metrics.followed_objects import IDLE_SECONDS, FollowedObjects, GuestHomes
 from kvedge.api.metrics.label_choice import LabelChoice
 from kvedge.api.metrics.seen_objects import SeenObjects
 from kvedge.kube.kube_client import KubeClient
@@ -124,3 +124,35 @@ def test_after_a_while_without_a_question_following_ends_and_begins_anew_with_th
 def test_a_role_that_has_stopped_follows_nothing(asked: Asked) -> None:
     asked.objects.stop()
     assert (asked.read(), asked.api.requests) == (SeenObjects(), [])
+
+
+def test_where_guests_run_is_followed_without_what_they_are(
+    over: threading.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(followed_objects, "_FIRST_SECONDS", 10.0)
+
+    def script(exchange: Exchange) -> None:
+        if "watch" in exchange.request.query:
+            exchange.begin()
+            over.wait(20)
+            return
+        found = a_list("runs", "waits", "ended")
+        statuses = ({"phase": "Running", "nodeName": "n1"}, {"phase": "Pending"}, {"phase": "Failed", "nodeName": "n2"})
+        for item, told in zip(found["items"], statuses, strict=True):
+            item["status"] = told
+            item["metadata"]["annotations"] = {"long": "a" * 1000}
+        exchange.answer(200, found)
+
+    with scripted_api(script) as api:
+        client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig"))
+        homes = GuestHomes(client)
+        homes.start()
+        homes.rest()
+        assert (api.requests, homes.failure()) == ([], None)
+        assert asyncio.run(homes.read()) == {("default", "runs"): "n1"}
+        assert homes.failure() is None
+        over.set()
+        homes.stop()
+        client.close()
+        assert {each.path.rpartition("/")[2] for each in api.requests} == {"virtualmachineinstances"}
+        assert asyncio.run(homes.read()) == {}

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from kvedge.api.metrics.metrics_server import MetricsServer
 from kvedge.api.metrics.role_collector import RoleCollector
 from kvedge.api.metrics.seen_objects import SeenObjects
@@ -30,6 +32,9 @@ class Cluster:
     async def read_objects(self) -> SeenObjects:
         return SeenObjects(vmis=[self._vmi(name, node) for name, node in self.homes.items()])
 
+    async def read_homes(self) -> dict[tuple[str, str], str]:
+        return {("default", name): node for name, node in self.homes.items()}
+
     def _vmi(self, name: str, node: str) -> VirtualMachineInstance:
         document = small_vmi()
         document["metadata"]["name"] = name
@@ -52,6 +57,7 @@ class Cluster:
         return MetricsServer(
             self,
             self.read_objects,
+            self.read_homes,
             self.ask_node,
             RoleCollector(self.relays, self.ask_node, "", self.read_objects),
             lambda: None,
@@ -78,8 +84,8 @@ async def talk_nonsense() -> bytes:
     return b"[]"
 
 
-def scrape(cluster: Cluster) -> dict[str, Any]:
-    return read_back(asyncio.run(cluster.server().collect()).decode())
+def scrape(cluster: Cluster, what: str = "") -> dict[str, Any]:
+    return read_back(asyncio.run(cluster.server().collect(what)).decode())
 
 
 def test_nodes_with_guests_are_asked_and_those_that_do_not_tell_are_told_by_a_series() -> None:
@@ -91,8 +97,19 @@ def test_nodes_with_guests_are_asked_and_those_that_do_not_tell_are_told_by_a_se
     assert [labels["name"] for labels, _ in found["kubevirt_vmi_info"]] == ["a", "b", "c", "d"]
 
 
-def test_a_node_tells_of_its_own_guests_alone() -> None:
-    found = scrape(Cluster({"a": "n1", "b": "n2"}, n1=telling("a", "b", "ghost"), n2=telling()))
+def test_what_guests_use_is_told_without_any_object_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster({"a": "n1", "b": "n2"}, n1=telling("a"), n2=refuse)
+    everything = scrape(cluster)
+    monkeypatch.setattr(cluster, "read_objects", None)
+    found = scrape(cluster, "guests")
+    assert {"kvedge_node_stats_up", "kvedge_vmi_stats_up"} <= set(found) < set(everything)
+    assert not any(name.startswith("kubevirt_vmi_info") for name in found)
+    assert all(found[name] == everything[name] for name in found)
+
+
+@pytest.mark.parametrize("what", ["", "guests"])
+def test_a_node_tells_of_its_own_guests_alone(what: str) -> None:
+    found = scrape(Cluster({"a": "n1", "b": "n2"}, n1=telling("a", "b", "ghost"), n2=telling()), what)
     assert [(labels["node"], labels["name"]) for labels, _ in found["kvedge_vmi_stats_up"]] == [("n1", "a")]
 
 

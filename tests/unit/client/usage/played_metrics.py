@@ -23,6 +23,6 @@ class PlayedMetrics:
     def __init__(self) -> None:
         self.session = SimpleNamespace(client=SimpleNamespace(content=self._read))
 
-    def _read(self, path: str) -> bytes:
-        assert path == "/apis/subresources.kubevirt.io/v1/metrics"
+    def _read(self, path: str, query: dict[str, str]) -> bytes:
+        assert (path, query) == ("/apis/subresources.kubevirt.io/v1/metrics", {"guests": "true"})
         return TEXT.encode()
