@@ -110,7 +110,7 @@ def test_a_guest_goes_to_a_pod_on_the_network_that_its_nic_is_to_be_on(
         own_cluster.kubectl("patch", "vm", NAME, "--type=json", "-p", change)
         said = wait_until(lambda: needs_move(guest), "the VMI is to be migrated", 60)
         assert f"the Pod is on another network than default/{SECOND[0]}, that of interface lan" in said
-        assert reaches(source, FIRST[1]), "until then it stays where it is"
+        wait_until(lambda: reaches(source, FIRST[1]), "until then it stays where it is", 60)
         with moved_guests(own_cluster):
             wait_until(lambda: guest.vmi().status.node_name != before.status.node_name, "the guest has moved", 240)
         wait_until(lambda: not needs_move(guest), "nothing is left to do", 60)
