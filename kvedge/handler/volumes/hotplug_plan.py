@@ -184,7 +184,14 @@ def volume_entries(
         return entries
     dumps = {volume.name for volume in attached_volumes(vmi) if is_memory_dump(volume)}
     entries = [
-        dump_entry(vmi.metadata.name, entry, seen.dumps.get(entry.name), now, is_there=entry.name in seen.present)
+        dump_entry(
+            vmi.metadata.name,
+            entry,
+            seen.dumps.get(entry.name),
+            now,
+            is_there=entry.name in seen.present,
+            last=status.memory_dump.id,
+        )
         if entry.name in dumps
         else entry
         for entry in entries

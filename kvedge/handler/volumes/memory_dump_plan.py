@@ -7,7 +7,7 @@ before the launcher is asked: by it a handler that was started again knows the d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -84,6 +84,12 @@ def plan_dumps(vmi: VirtualMachineInstance, status: DomainStatus) -> Iterator[Du
             )
 
 
+def _name_anew(vmi: str, volume: str, now: datetime, last: str) -> str:
+    """Names tell seconds, and a dump may take less: by its name a dump is told from the one before."""
+    name = dump_file_name(vmi, volume, now)
+    return dump_file_name(vmi, volume, now + timedelta(seconds=1)) if name == last else name
+
+
 def find_written(vmi: VirtualMachineInstance, status: DomainStatus) -> set[str]:
     """The volumes into which the launcher writes a dump, whether the VMI wants them or not."""
     if status.memory_dump.state != MEMORY_DUMP_STATE_ACTIVE:
@@ -96,9 +102,11 @@ def find_written(vmi: VirtualMachineInstance, status: DomainStatus) -> set[str]:
 
 
 def dump_entry(
-    vmi: str, entry: VolumeStatus, outcome: DumpOutcome | None, now: datetime, *, is_there: bool
+    vmi: str, entry: VolumeStatus, outcome: DumpOutcome | None, now: datetime, *, is_there: bool, last: str
 ) -> VolumeStatus:
-    """The entry of a dump's volume; `is_there` says that its file is in the launcher's Pod."""
+    """The entry of a dump's volume; `is_there` says that its file is in the launcher's Pod, `last` is the file of the
+    launcher's last dump.
+    """
     name = entry.name
     if entry.phase in _BEFORE and is_there:
         info = entry.persistent_volume_claim_info or ClaimInfo()
@@ -110,7 +118,7 @@ def dump_entry(
             memory_dump_volume=MemoryDumpVolumeStatus(
                 claim_name=info.claim_name,
                 start_timestamp=rfc3339(now),
-                target_file_name=dump_file_name(vmi, name, now),
+                target_file_name=_name_anew(vmi, name, now, last),
             ),
         )
     if entry.phase != DUMP_IN_PROGRESS or outcome is None:

@@ -51,8 +51,8 @@ def status(dump: str = "", state: pb.MemoryDumpState = ACTIVE, message: str = ""
     return found
 
 
-def entry(of: VirtualMachineInstance, seen: HotplugSeen) -> VolumeStatus:
-    (found,) = volume_entries(of, status(), seen, of.status.volume_status, NOW)
+def entry(of: VirtualMachineInstance, seen: HotplugSeen, told: pb.DomainStatus | None = None) -> VolumeStatus:
+    (found,) = volume_entries(of, told or status(), seen, of.status.volume_status, NOW)
     return found
 
 
@@ -127,3 +127,13 @@ def test_a_file_that_is_written_is_not_taken_back() -> None:
     assert plan_take_back(of, status(FILE, FAILED), ["dumps"]) == ["dumps"]
     gone = entry(of, HotplugSeen(is_followed=True))
     assert (gone.phase, gone.reason) == ("UnMountedFromPod", "VolumeUnMountedFromPod")
+
+
+def test_a_dump_that_begins_in_the_second_of_the_one_before_has_a_name_of_its_own() -> None:
+    last = status(FILE, COMPLETE)
+    found = entry(vmi("MountedToPod"), HotplugSeen(frozenset({"dumps"})), last)
+    assert found.memory_dump_volume is not None
+    name = found.memory_dump_volume.target_file_name
+    assert name == "web-dumps-20260102-030406.memory.dump"
+    (dump,) = plan_dumps(vmi("MemoryDumpInProgress", name), last)
+    assert dump.step is DumpStep.BEGIN, "what the launcher says is of the one before"
