@@ -35,6 +35,7 @@ PLUGS_CPUS: Final = frozenset({"amd64", "x86_64"})
 # in blocks.
 PLUGS_MEMORY: Final = frozenset({"amd64", "x86_64"})
 LEAST_MEMORY_AT_START: Final = 1 << 30
+_HOST_MODEL: Final = frozenset({"", "host-model"})
 _NOT_IN_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -84,6 +85,11 @@ def has_screen(devices: Devices) -> bool:
 def wants_spice(vmi: VirtualMachineInstance) -> bool:
     """Whether SPICE clients are to reach the guest's screen."""
     return has_screen(vmi.spec.domain.devices) and vmi.metadata.annotations.get(GRAPHICS) == GRAPHICS_SPICE
+
+
+def has_host_model(domain: DomainSpec) -> bool:
+    """Whether the guest's CPU is libvirt's description of its node's, as without a word."""
+    return domain.cpu is None or domain.cpu.model in _HOST_MODEL
 
 
 def topology_of(domain: DomainSpec) -> Topology:

@@ -11,8 +11,8 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, cast
 
 from msgspec import field
 
@@ -42,54 +42,62 @@ _STALE_SECONDS: Final = 180.0
 IDLE_SECONDS: Final = 600.0
 # A site chooses labels once.
 _CHOICE_SECONDS: Final = 15.0
+_CHOICE_PATH: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps/{CONFIG_MAP}"
 # The node of each guest that runs, by namespace and name.
 Homes: TypeAlias = Mapping[tuple[str, str], str]
-_CHOICE_PATH: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps/{CONFIG_MAP}"
 
 
 class _Following:
-    """One informer for each kind."""
+    """Informers, which begin at once."""
 
-    def __init__(self, client: KubeClient) -> None:
-        self.vms = Informer(client, VirtualMachine)
-        self.vmis = Informer(client, VirtualMachineInstance)
-        self.migrations = Informer(client, VirtualMachineInstanceMigration)
-        self.snapshots = Informer(client, VirtualMachineSnapshot)
-        self.claims = Informer(client, PersistentVolumeClaim)
-        self._by_kind: dict[str, Informer[Any]] = {
-            VirtualMachine.KIND.plural: self.vms,
-            VirtualMachineInstance.KIND.plural: self.vmis,
-            VirtualMachineInstanceMigration.KIND.plural: self.migrations,
-            VirtualMachineSnapshot.KIND.plural: self.snapshots,
-            PersistentVolumeClaim.KIND.plural: self.claims,
-        }
+    def __init__(self, informers: Iterable[Informer[Any]]) -> None:
+        self._informers = tuple(informers)
         self._deadline = time.monotonic() + _FIRST_SECONDS
-        for informer in self._by_kind.values():
+        for informer in self._informers:
             informer.start()
 
     def wait(self) -> None:
         # A kind that is not served delays the first scrape, and no other one.
-        for informer in self._by_kind.values():
+        for informer in self._informers:
             informer.wait_synced(max(0.0, self._deadline - time.monotonic()))
+
+    def stop(self) -> None:
+        for informer in self._informers:
+            informer.stop()
+
+    def failure(self) -> str | None:
+        return next((text for informer in self._informers if (text := informer.failure()) is not None), None)
+
+
+class _FollowingObjects(_Following):
+    """One informer for each kind."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._vms = Informer(client, VirtualMachine)
+        self._vmis = Informer(client, VirtualMachineInstance)
+        self._migrations = Informer(client, VirtualMachineInstanceMigration)
+        self._snapshots = Informer(client, VirtualMachineSnapshot)
+        self._claims = Informer(client, PersistentVolumeClaim)
+        self._by_kind: dict[str, Informer[Any]] = {
+            VirtualMachine.KIND.plural: self._vms,
+            VirtualMachineInstance.KIND.plural: self._vmis,
+            VirtualMachineInstanceMigration.KIND.plural: self._migrations,
+            VirtualMachineSnapshot.KIND.plural: self._snapshots,
+            PersistentVolumeClaim.KIND.plural: self._claims,
+        }
+        super().__init__(self._by_kind.values())
 
     def see(self, labels: LabelChoice) -> SeenObjects:
         known = {kind: _is_known(informer) for kind, informer in self._by_kind.items()}
         return SeenObjects(
-            self.vms.list(),
-            self.vmis.list(),
-            self.migrations.list(),
-            self.snapshots.list(),
-            self.claims.list(),
+            self._vms.list(),
+            self._vmis.list(),
+            self._migrations.list(),
+            self._snapshots.list(),
+            self._claims.list(),
             labels,
             known,
         )
-
-    def stop(self) -> None:
-        for informer in self._by_kind.values():
-            informer.stop()
-
-    def failure(self) -> str | None:
-        return next((text for informer in self._by_kind.values() if (text := informer.failure()) is not None), None)
 
 
 class _PlacedStatus(KubeStruct, kw_only=True):
@@ -105,17 +113,13 @@ class _PlacedVmi(KubeStruct, kw_only=True):
     status: _PlacedStatus = field(default_factory=_PlacedStatus)
 
 
-class _FollowingHomes:
+class _FollowingHomes(_Following):
     """One informer."""
 
     def __init__(self, client: KubeClient) -> None:
         # Any: their metadata has what an informer reads, and is no whole ObjectMeta.
         self._vmis: Informer[Any] = Informer(client, cast(Any, _PlacedVmi))
-        self._deadline = time.monotonic() + _FIRST_SECONDS
-        self._vmis.start()
-
-    def wait(self) -> None:
-        self._vmis.wait_synced(max(0.0, self._deadline - time.monotonic()))
+        super().__init__([self._vmis])
 
     def see(self) -> Homes:
         return {
@@ -124,20 +128,8 @@ class _FollowingHomes:
             if vmi.status.node_name and vmi.status.phase not in FINAL_PHASES
         }
 
-    def stop(self) -> None:
-        self._vmis.stop()
 
-    def failure(self) -> str | None:
-        return self._vmis.failure()
-
-
-class _Follows(Protocol):
-    def wait(self) -> None: ...
-    def stop(self) -> None: ...
-    def failure(self) -> str | None: ...
-
-
-F = TypeVar("F", bound=_Follows)
+F = TypeVar("F", bound=_Following)
 
 
 class _FollowedWhileAsked(Generic[F]):
@@ -208,13 +200,13 @@ class GuestHomes(_FollowedWhileAsked[_FollowingHomes]):
         return {} if following is None else following.see()
 
 
-class FollowedObjects(_FollowedWhileAsked[_Following]):
+class FollowedObjects(_FollowedWhileAsked[_FollowingObjects]):
     """All objects of the kinds that have series."""
 
     name = "metrics-objects"
 
     def __init__(self, client: KubeClient, monotonic: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(lambda: _Following(client), monotonic)
+        super().__init__(lambda: _FollowingObjects(client), monotonic)
         self._client = client
         self._choice = NOTHING
         self._choice_read = -math.inf

@@ -139,7 +139,7 @@ def check_programs(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding
             "emulated guests",
             Level.INFO,
             f"one that moves while it runs may lose some of what it wrote last: {older}",
-            "move emulated guests only where that does no harm; guests on KVM are not concerned",
+            "have guests that move on KVM, or on a system with QEMU 9.0 or newer",
         )
     if "qemu-img" not in facts.commands:
         yield Finding("qemu-img", Level.FAIL, "is not installed", "apt-get install qemu-utils")

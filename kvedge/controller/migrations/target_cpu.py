@@ -23,12 +23,10 @@ from kvedge.resources.names import (
 )
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import has_host_model
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-# CPU models that are what the guest's node has: libvirt's description of it, or all of it.
-_HOST_MODEL: Final = frozenset({"", "host-model"})
-_OF_NODE: Final = _HOST_MODEL | {"host-passthrough"}
 _MODEL_DEMANDS: Final = (CPU_MIGRATION_PREFIX, CPU_FEATURE_PREFIX)
 # Of 100; a user's own wishes may outweigh both.
 _SAME_CPU: Final = 40
@@ -41,15 +39,14 @@ def demand_cpu(vmi: VirtualMachineInstance, source: Pod | None, source_labels: M
     A guest that has come to that node has the CPU of the one where it started: the Pod that it came to says which. With
     nothing known of the node nothing is demanded, and libvirt refuses a guest that does not fit.
     """
-    model = _model_of(vmi)
-    if model not in _OF_NODE or source is None:
+    if not _is_of_node(vmi) or source is None:
         return {}
     had = _select(source.spec.node_selector, (*_MODEL_DEMANDS, CPU_VENDOR_PREFIX))
     if any(key.startswith(CPU_MIGRATION_PREFIX) for key in had):
         return had
     demands = _select(source_labels, (CPU_VENDOR_PREFIX,))
     models = _rename(source_labels, HOST_MODEL_PREFIX, CPU_MIGRATION_PREFIX)
-    if models and model in _HOST_MODEL:
+    if models and has_host_model(vmi.spec.domain):
         demands |= models | _rename(source_labels, HOST_MODEL_FEATURE_PREFIX, CPU_FEATURE_PREFIX)
     return demands
 
@@ -58,7 +55,7 @@ def explain_unsuited(
     vmi: VirtualMachineInstance, target: Pod, nodes: Iterable[tuple[str, Mapping[str, str]]]
 ) -> str | None:
     """KubeVirt's words where no other node has the CPU that the target's Pod demands; `nodes` are names and labels."""
-    if _model_of(vmi) not in _HOST_MODEL:
+    if not has_host_model(vmi.spec.domain):
         return None
     demands = _select(target.spec.node_selector, _MODEL_DEMANDS)
     if not any(key.startswith(CPU_MIGRATION_PREFIX) for key in demands):
@@ -75,7 +72,7 @@ def explain_unsuited(
 
 def near_cpu(affinity: JsonObject, vmi: VirtualMachineInstance, source_labels: Mapping[str, str]) -> JsonObject:
     """Rather on a node of the same CPU, or of one that has all of its model, where the guest has its node's CPU."""
-    if _model_of(vmi) not in _OF_NODE:
+    if not _is_of_node(vmi):
         return affinity
     models = sorted(key.removeprefix(HOST_MODEL_PREFIX) for key in source_labels if key.startswith(HOST_MODEL_PREFIX))
     wished = [
@@ -123,9 +120,10 @@ def _prefer(weight: int, label: str) -> JsonObject:
     }
 
 
-def _model_of(vmi: VirtualMachineInstance) -> str:
+def _is_of_node(vmi: VirtualMachineInstance) -> bool:
+    """Whether the guest has the CPU of its node: libvirt's description of it, or all of it."""
     cpu = vmi.spec.domain.cpu
-    return "" if cpu is None else cpu.model
+    return has_host_model(vmi.spec.domain) or (cpu is not None and cpu.model == "host-passthrough")
 
 
 def _select(labels: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from kvedge.resources.host_devices.claimed_devices import claimed_networks
 from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import TSC_FREQUENCY
+from kvedge.resources.types.domain import is_on
 from kvedge.resources.types.pod_networks import sriov_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
@@ -186,8 +187,7 @@ def _of_cpus(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
             " its Pod others",
         )
     features = vmi.spec.domain.features
-    passed = None if features is None else features.hyperv_passthrough
-    if passed is not None and passed.enabled is not False:
+    if features is not None and is_on(features.hyperv_passthrough):
         yield Obstacle("HypervPassthroughNotLiveMigratable", "VMI uses hyperv passthrough")
     # QEMU keeps a guest that counts on its counter's frequency, and was told none.
     clock_field = find_clock_field(vmi.spec.domain)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kvedge.resources.names import TSC_FREQUENCY, TSC_SCALABLE
-from kvedge.resources.types.domain import DomainSpec
+from kvedge.resources.types.domain import DomainSpec, is_on
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.whole_numbers import INT64, whole_number
 
@@ -31,8 +31,7 @@ def find_clock_field(domain: DomainSpec) -> str:
     if cpu is not None and any(each.name == "invtsc" and each.policy in _HAVING for each in cpu.features):
         return INVTSC
     hyperv = None if features is None else features.hyperv
-    asked = None if hyperv is None else hyperv.reenlightenment
-    return REENLIGHTENMENT if asked is not None and asked.enabled is not False else ""
+    return REENLIGHTENMENT if hyperv is not None and is_on(hyperv.reenlightenment) else ""
 
 
 def find_told_frequency(vmi: VirtualMachineInstance) -> int | None:

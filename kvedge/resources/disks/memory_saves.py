@@ -13,6 +13,7 @@ from kvedge.resources.counters.tsc_frequency import find_clock_field, find_told_
 from kvedge.resources.disks.volume_facts import lasting_claim
 from kvedge.resources.names import TSC_FREQUENCY
 from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.domain import is_on
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
 from kvedge.resources.values.quantities import Quantity, parse_bytes
@@ -71,8 +72,7 @@ def _judge_devices(vmi: VirtualMachineInstance) -> Iterator[str]:
 def _judge_clock(vmi: VirtualMachineInstance) -> Iterator[str]:
     """QEMU saves such memory, or loads it once the guest's system uses this, with a told frequency alone."""
     features = vmi.spec.domain.features
-    passed = None if features is None else features.hyperv_passthrough
-    if passed is not None and passed.enabled is not False:
+    if features is not None and is_on(features.hyperv_passthrough):
         yield "spec.domain.features.hypervPassthrough: QEMU keeps such a guest on its host"
     clock_field = find_clock_field(vmi.spec.domain)
     if clock_field and find_told_frequency(vmi) is None:

@@ -177,6 +177,11 @@ class FeatureState(KubeStruct, kw_only=True):
     enabled: bool | None = None
 
 
+def is_on(feature: FeatureState | None) -> bool:
+    """Whether a domain has it."""
+    return feature is not None and feature.enabled is not False
+
+
 class FeatureApic(FeatureState, kw_only=True):
     """The APIC; `end_of_interrupt` asks for paravirtual EOI."""
 

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance, VolumeStatus
 from tests.contract.controller.played_node import NODE, PlayedNode
-from tests.support.builders import CONFIG
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until
 
 DATA = {"name": "data", "persistentVolumeClaim": {"claimName": "data", "hotpluggable": True}}
 LOST = {"name": "lost", "persistentVolumeClaim": {"claimName": "lost", "hotpluggable": True}}
 ATTACHMENTS = "kubevirt.io=hotplug-disk"
-
-
-@pytest.fixture
-def node(either_server: EitherServer, namespace: str) -> Iterator[PlayedNode]:
-    kubeconfig = either_server.kubeconfig_of(CONTROLLER_USER, CONTROLLER_GROUP)
-    role = ControllerRole(kubeconfig, CONFIG, leader_election=False)
-    role.start()
-    try:
-        yield PlayedNode(either_server, namespace)
-        assert role.failure() is None
-    finally:
-        role.stop()
 
 
 class Guest:

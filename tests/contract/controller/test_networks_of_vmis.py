@@ -13,23 +13,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.errors import AlreadyExists, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.attachment_crd import attachment_crd
 from kvedge.resources.meta import ObjectMeta, condition
-from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.pod_networks import NETWORK_STATUS, NETWORKS, JoinedNetwork, network_status, pod_nic
 from kvedge.resources.types.sriov_networks import NETWORK_INFO, RESOURCE_NAME
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
-from tests.support.builders import CONFIG
 from tests.support.either_server import REAL, EitherServer
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("networks")
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DEVICE = {"type": "pci", "version": "1.1.0", "pci": {"pci-address": "0000:65:02.0"}}
@@ -68,18 +67,6 @@ def networks(either_server: EitherServer) -> Iterator[None]:
         return False
 
     wait_until(is_gone, "the kind is gone, and may come again")
-
-
-@pytest.fixture
-def node(either_server: EitherServer, namespace: str, networks: None) -> Iterator[PlayedNode]:
-    kubeconfig = either_server.kubeconfig_of(CONTROLLER_USER, CONTROLLER_GROUP)
-    role = ControllerRole(kubeconfig, CONFIG, leader_election=False)
-    role.start()
-    try:
-        yield PlayedNode(either_server, namespace)
-        assert role.failure() is None
-    finally:
-        role.stop()
 
 
 def refusal(node: PlayedNode) -> str:

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import SKIP_BACKUP_HOOKS, SWITCHED_NETWORKS, SWITCHES_NETWORKS
-from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.pod_networks import NETWORK_STATUS, NETWORKS, JoinedNetwork, network_status, pod_nic
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
-from tests.support.builders import CONFIG
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until
-
-
-@pytest.fixture
-def node(either_server: EitherServer, namespace: str) -> Iterator[PlayedNode]:
-    kubeconfig = either_server.kubeconfig_of(CONTROLLER_USER, CONTROLLER_GROUP)
-    role = ControllerRole(kubeconfig, CONFIG, leader_election=False)
-    role.start()
-    try:
-        yield PlayedNode(either_server, namespace)
-        assert role.failure() is None
-    finally:
-        role.stop()
 
 
 def template(*lan: JsonObject, of: str = "red") -> JsonObject:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from kvedge.controller.controller_service import ControllerRole
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import condition
-from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
-from tests.support.builders import CONFIG
 from tests.support.either_server import REAL, EitherServer
 from tests.support.waiting import wait_until
 
@@ -36,18 +29,6 @@ VMI: JsonObject = {
         ],
     },
 }
-
-
-@pytest.fixture
-def node(either_server: EitherServer, namespace: str) -> Iterator[PlayedNode]:
-    kubeconfig = either_server.kubeconfig_of(CONTROLLER_USER, CONTROLLER_GROUP)
-    role = ControllerRole(kubeconfig, CONFIG, leader_election=False)
-    role.start()
-    try:
-        yield PlayedNode(either_server, namespace)
-        assert role.failure() is None
-    finally:
-        role.stop()
 
 
 def test_a_launcher_has_its_claims_where_there_are_any_and_else_the_vmi_says_so(

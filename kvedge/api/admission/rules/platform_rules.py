@@ -14,7 +14,7 @@ from typing import Final
 from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsupported_cause
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.disks.acpi_tables import acpi_tables
-from kvedge.resources.types.domain import Bootloader, Features, KernelBoot, Timer
+from kvedge.resources.types.domain import Bootloader, Features, KernelBoot, Timer, is_on
 
 _ARCHITECTURES: Final = ("amd64", "arm64")
 # What libvirt takes for ticks that the guest missed; clock_xml.py of the launcher has the same.
@@ -194,7 +194,7 @@ def features_are_possible(subject: Subject) -> Iterator[Cause]:
     hyperv = features.hyperv
     if hyperv is None:
         return
-    if features.hyperv_passthrough is not None and features.hyperv_passthrough.enabled is not False:
+    if is_on(features.hyperv_passthrough):
         yield Cause(
             at.at("hypervPassthrough"), f"{at.at('hypervPassthrough')} and {at.at('hyperv')} are mutually exclusive."
         )

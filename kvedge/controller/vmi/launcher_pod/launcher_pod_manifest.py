@@ -97,7 +97,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.ip_addresses import plain_ip
 from kvedge.resources.values.label_values import as_label_value
 from kvedge.resources.values.name_grammar import LABEL_LENGTH
-from kvedge.resources.vmi_facts import grace_seconds
+from kvedge.resources.vmi_facts import grace_seconds, has_host_model
 
 # Seconds beyond the grace period: the launcher ends a guest that the handler has not ended, then the kubelet kills the
 # launcher.
@@ -109,7 +109,6 @@ _PATH: Final = f"{CAPABILITIES_DIRECTORY}/{TOOLS_FOLDER}:/usr/local/sbin:/usr/lo
 _REQUEST_EVICT_ONLY: Final = "descheduler.alpha.kubernetes.io/request-evict-only"
 # Other names for the newest machine of its kind, which every QEMU of an architecture has.
 _MACHINE_ALIASES: Final = frozenset({"", "q35", "pc", "virt"})
-_HOST_MODEL: Final = frozenset({"", "host-model"})
 _MODELS_WITHOUT_LABEL: Final = frozenset({"", "host-model", "host-passthrough", "max"})
 
 
@@ -121,8 +120,7 @@ def launcher_pod(
     reserved = label_reserved_claims(vmi, claims or {})
     metadata.labels |= reserved
     spec.affinity = near(keep_apart(spec.affinity, reserved), BACKUP_WORKER, list_servers(claims or {}))
-    cpu = vmi.spec.domain.cpu
-    if config.gives_up_models and (cpu is None or cpu.model in _HOST_MODEL):
+    if config.gives_up_models and has_host_model(vmi.spec.domain):
         spec.affinity = without_label(spec.affinity, HOST_MODEL_OBSOLETE)
     return Pod(metadata=metadata, spec=spec)
 

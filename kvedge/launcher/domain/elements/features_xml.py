@@ -16,17 +16,12 @@ from kvedge.launcher.domain.libvirt_versions import TLB_FLUSH_DETAILS, require_l
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add, switch
 from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus, is_realtime
-from kvedge.resources.types.domain import DomainSpec, Features, FeatureState, Hyperv
+from kvedge.resources.types.domain import DomainSpec, Features, FeatureState, Hyperv, is_on
 
 _DEFAULT_SPINLOCKS: Final = 4096
 _LONGEST_VENDOR: Final = 12
 # QEMU keeps translated code up to a gigabyte; a small guest's working set fits into this, and Pods are sized for it.
 _TRANSLATED_MIB: Final = 128
-
-
-def is_on(feature: FeatureState | None) -> bool:
-    """A feature is on when its object is there, unless `enabled` says otherwise."""
-    return feature is not None and feature.enabled is not False
 
 
 def add_features(domain: Element, spec: DomainSpec, platform: Platform, context: DomainContext) -> None:
