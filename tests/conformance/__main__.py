@@ -27,7 +27,7 @@ from tests.conformance.played_front import Played, PlayedFront, handler_pod
 from tests.conformance.played_jobs import PlayedJobs
 from tests.conformance.played_objects import asking, node_addresses, set_up
 from tests.conformance.stages import box_stage, cluster_stage, missing_for_cluster
-from tests.conformance.suite import Selection, SpecResult, Target, Teller, missing_tools, run_suite
+from tests.conformance.suite import Selection, SpecResult, Target, Teller, count_processes, missing_tools, run_suite
 from tests.conformance.table import counts, render, unexpected
 from tests.conformance.tier_registry import tier_registry
 
@@ -92,7 +92,7 @@ def main() -> int:
     parser.add_argument("--label", default="conformance", help="Ginkgo's label filter (default: conformance)")
     parser.add_argument("--focus", action="append", default=[], help="only specs whose text matches")
     parser.add_argument("--file", action="append", default=[], help="only specs of this file; FILE:LINE for one")
-    parser.add_argument("--processes", type=int, default=4, help="how many specs run at a time (default: 4)")
+    parser.add_argument("--processes", type=count_processes, default=4, help="specs at a time (default: 4)")
     parser.add_argument("--all", action="store_true", help="also those of the list of what cannot apply")
     parser.add_argument("--keep", type=Path, help="where logs and results go (default: a new directory below /var/tmp)")
     parser.add_argument("--bridges", action="store_true", help="bridges in place of masquerade")

@@ -6,6 +6,7 @@ directory and are ended with the run.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -29,6 +30,8 @@ _GOES_ON: Final = ("Timed out after", "Expected")
 _LONGEST: Final = 200
 # In which of Debian's packages a program is, where that has another name.
 _PACKAGES: Final = {"kubectl": "kubernetes-client", "qemu-img": "qemu-utils", "xz": "xz-utils"}
+# Ginkgo's processes tell a server of their specs where there is more than one.
+_FEWEST: Final = 2
 # A suite's own end, when nothing else ends it.
 _HOURS: Final = 6
 
@@ -143,6 +146,17 @@ def run_suite(
     # What fails is told by the specs themselves; collecting a cluster's logs after each would take longer than they do.
     arguments = [str(binary), *_arguments(target, directory, selection)]
     return run_binary(arguments, {"REPORTER_MAX_FAILS": "-1"}, directory, processes, told)
+
+
+def count_processes(text: str) -> int:
+    """How many a command line asks for: a suite of one process tells nobody how its specs went.
+
+    Raises:
+        argparse.ArgumentTypeError: for fewer than two.
+    """
+    if not text.isdecimal() or int(text) < _FEWEST:
+        raise argparse.ArgumentTypeError(f"{text!r}: name {_FEWEST} or more")
+    return int(text)
 
 
 def run_binary(

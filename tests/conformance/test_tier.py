@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 import json
 import subprocess
@@ -25,7 +26,7 @@ from tests.conformance.played_front import (
 )
 from tests.conformance.played_jobs import PlayedJobs
 from tests.conformance.spec_server import SpecServer
-from tests.conformance.suite import SpecResult, first_line, missing_tools, result_of
+from tests.conformance.suite import SpecResult, count_processes, first_line, missing_tools, result_of
 from tests.conformance.table import render, unexpected
 from tests.support.certificate_files import FileAuthority
 
@@ -124,6 +125,13 @@ def test_a_panic_is_told() -> None:
 def test_the_first_line_of_a_failure_is_cut() -> None:
     assert first_line("\n  {{red}}" + "x" * 500 + "{{/}}\nmore") == "x" * 200
     assert first_line("") == ""
+
+
+@pytest.mark.parametrize("text", ["1", "0", "-2", "two", ""])
+def test_a_suite_of_one_process_tells_nothing_and_is_refused(text: str) -> None:
+    assert count_processes("2") == 2
+    with pytest.raises(argparse.ArgumentTypeError, match="name 2 or more"):
+        count_processes(text)
 
 
 def test_processes_share_out_specs_and_wait_for_the_first() -> None:

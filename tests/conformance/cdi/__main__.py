@@ -31,7 +31,15 @@ from tests.conformance.job_image import PROGRAMS, write_job_image
 from tests.conformance.known_specs import Place, patterns
 from tests.conformance.played_front import Played, PlayedFront
 from tests.conformance.played_objects import asking
-from tests.conformance.suite import Selection, SpecResult, Teller, found_tool, missing_tools, run_binary
+from tests.conformance.suite import (
+    Selection,
+    SpecResult,
+    Teller,
+    count_processes,
+    found_tool,
+    missing_tools,
+    run_binary,
+)
 from tests.conformance.table import counts, render
 from tests.support.box import Box
 
@@ -126,7 +134,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Runs CDI's own functional tests against a box.")
     parser.add_argument("--focus", action="append", default=[], help="only specs whose text matches")
     parser.add_argument("--file", action="append", default=[], help="only specs of this file; FILE:LINE for one")
-    parser.add_argument("--processes", type=int, default=4, help="how many specs run at a time (default: 4)")
+    parser.add_argument("--processes", type=count_processes, default=4, help="specs at a time (default: 4)")
     parser.add_argument("--all", action="store_true", help="also those of the list of what cannot apply")
     parser.add_argument("--keep", type=Path, help="where logs and results go (default: a new directory below /var/tmp)")
     options = parser.parse_args()
