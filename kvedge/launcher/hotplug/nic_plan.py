@@ -69,11 +69,6 @@ def find_switched(wishes: NicWishes, known: Mapping[str, str]) -> set[str]:
     return {name for name, where in wishes.switched.items() if where and where != known.get(name)}
 
 
-def find_coming(wishes: NicWishes) -> frozenset[str]:
-    """The NICs that come to other networks than they are on, with a guest that moves."""
-    return frozenset(name for name, where in wishes.switched.items() if not where)
-
-
 def plan_nics(wishes: NicWishes, present: Iterable[DomainNic], refreshed: Container[str] = ()) -> list[NicStep]:
     """All steps, those that free something first. The links of `refreshed` NICs go down; they are put up by the next
     plan."""

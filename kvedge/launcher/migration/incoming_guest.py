@@ -18,7 +18,6 @@ from kvedge.launcher.disks.arriving_disk import accept_copies, drop_copies
 from kvedge.launcher.disks.firmware_variables import keep_variables
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.disks.tpm_directories import accept_tpm, drop_tpm
-from kvedge.launcher.hotplug.nic_plan import find_coming, read_nic_wishes
 from kvedge.launcher.launcher_errors import BadRequest, DomainMissing, LauncherError, WrongState
 from kvedge.launcher.libvirt.domain_disks import read_disks
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
@@ -31,6 +30,7 @@ from kvedge.launcher.migration.incoming_plan import (
     may_release,
     plan_incoming,
 )
+from kvedge.launcher.migration.link_refresh import find_coming_nics
 from kvedge.launcher.migration.migration_record import IncomingRecord, MigrationRecord
 from kvedge.resources.disks.claim_places import STATE_VOLUME, claim_directory
 from kvedge.rpc.launcher_pb2 import (
@@ -146,7 +146,7 @@ class IncomingGuest:
         self._check(request.migration_uid)
         with self._lock:
             if not self._record.prepared:
-                switched = find_coming(read_nic_wishes(request.guest.vmi_json, ()))
+                switched = find_coming_nics(request.guest.vmi_json)
                 session = self._ensure_session()
                 prepared = self._preparation.prepare(request.guest, session.libvirt_version, request.copied_disk_bytes)
                 _set_sizes(prepared.xml, request.image_bytes)

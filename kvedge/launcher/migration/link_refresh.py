@@ -7,13 +7,15 @@ the launcher; a link that stays down is put up by `nic_keeper`.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kvedge.launcher.launcher_errors import LauncherError
+from kvedge.launcher.launcher_errors import BadRequest, LauncherError
 from kvedge.launcher.libvirt.domain_facts import DOWN_SECONDS, Life
+from kvedge.resources.names import SWITCHED_NETWORKS
 from kvedge.rpc.launcher_pb2 import SyncRequest
 
 if TYPE_CHECKING:
@@ -22,6 +24,20 @@ if TYPE_CHECKING:
     from kvedge.launcher.migration.migration_record import MigrationRecord
 
 log = logging.getLogger(__name__)
+
+
+def find_coming_nics(document: bytes) -> frozenset[str]:
+    """The NICs of a VMI that come to other networks than they are on, of its JSON.
+
+    Raises:
+        BadRequest: when the document is no VMI.
+    """
+    try:
+        marks = (json.loads(document or b"{}").get("metadata") or {}).get("annotations") or {}
+        switched = json.loads(marks.get(SWITCHED_NETWORKS) or "{}").items()
+    except (ValueError, AttributeError, TypeError) as error:
+        raise BadRequest("the VMI", f"cannot be read: {error!r}") from error
+    return frozenset(str(name) for name, where in switched if not where)
 
 
 class LinkRefresh:
